@@ -7,11 +7,11 @@ import msgspec
 from thermoset.conformal.recipe import Recipe
 from thermoset.predictor.document import Thresholds
 from thermoset.tuning import Choice, Curve, Outlook, TradeOff, read_preference
-from thermoset.tuning.choice import Payers, Signal
+from thermoset.tuning.choice import MissBreakdown, Signal
 
-AT_ONE = Payers(easy=0.985, left_out=0.02, empty=(0.001, 0.004, 0.02, 0.06, 0.11))
-PROTECTED = Payers(easy=0.998, left_out=0.0, empty=(0.0, 0.0, 0.0, 0.0, 0.0))
-EVEN = Payers(easy=0.93, left_out=0.068, empty=(0.0, 0.01, 0.05, 0.12, 0.2))
+AT_ONE = MissBreakdown(easy=0.985, left_out=0.02, empty=(0.001, 0.004, 0.02, 0.06, 0.11))
+PROTECTED = MissBreakdown(easy=0.998, left_out=0.0, empty=(0.0, 0.0, 0.0, 0.0, 0.0))
+EVEN = MissBreakdown(easy=0.93, left_out=0.068, empty=(0.0, 0.01, 0.05, 0.12, 0.2))
 
 
 def looked_at(name, recipe, temperature, size, tenth, gap, payers=None, error=0.03):
@@ -26,7 +26,7 @@ def looked_at(name, recipe, temperature, size, tenth, gap, payers=None, error=0.
         class_gap_ends=None if gap is None else (gap - 0.01, gap + 0.01),
         worst_tenth=tenth,
         worst_tenth_ends=None if tenth is None else (tenth - 0.02, tenth + 0.02),
-        payers=payers,
+        misses=payers,
     )
 
 
@@ -52,7 +52,8 @@ def made_choice(temperature=2.0, **changed):
         spread=None,
         outlooks=(one, star, hat),
         comparisons=tuple(
-            TradeOff(at.name, at.temperature, 2.29 - at.size, 0.05, None, None, None) for at in (one, star)
+            TradeOff(at.name, at.temperature, 2.29 - at.size, (2.19 - at.size, 2.39 - at.size), None, None, None)
+            for at in (one, star)
         ),
         frontier=(
             *(looked_at("", Recipe("lac", alpha), 2.0, size, tenth, gap) for size, tenth, gap, alpha in front),
@@ -67,7 +68,6 @@ def made_choice(temperature=2.0, **changed):
         noise_floor=0.08,
         noise_floor_95=0.09,
         n_rows=2_000,
-        rows_needed=None,
         curve=Curve((0.5, 1.0, 2.0), (1.5, 1.6, 2.0), (0.1, 0.1, 0.1), (0.3, 0.2, 0.1)),
     )
     return msgspec.structs.replace(choice, **changed)
@@ -81,7 +81,7 @@ def kept_choice():
         outlooks=(one, star, msgspec.structs.replace(one, name="T-hat")),
         frontier=tuple(at for at in found.frontier if at.name != "recommended"),
         methods=("RAPS",),
-        signal=Signal(p_value=0.4, tried=2.3),
+        signal=Signal(beats=0.4, tried=2.3),
     )
 
 

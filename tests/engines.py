@@ -4,7 +4,6 @@ import numpy as np
 
 from parts import require
 from thermoset.integrations.numpy import to_numpy
-from thermoset.integrations.program import OUTPUTS
 
 
 def session(model, **options):
@@ -21,7 +20,8 @@ def by_onnx(predictor, logits, **options):
     from thermoset.integrations.onnx import to_onnx
 
     model = to_onnx(predictor, dtype=logits.dtype.name, **options)
-    return dict(zip(OUTPUTS, session(model).run(list(OUTPUTS), {"logits": logits}), strict=True))
+    names = [one.name for one in model.graph.output]
+    return dict(zip(names, session(model).run(names, {"logits": logits}), strict=True))
 
 
 def by_torch(predictor, logits):

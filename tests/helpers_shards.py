@@ -1,5 +1,7 @@
 """Shards for the tests of thermoset.io: rows written in all the ways that other programs write them."""
 
+import gzip
+import json
 from typing import NamedTuple
 
 import numpy as np
@@ -7,17 +9,11 @@ import numpy as np
 from parts import require
 from thermoset.data import Logits
 from thermoset.io import SUFFIXES, save
-from thermoset.io.files import Request
-from thermoset.io.shards import open_shard
 
 N, C = 103, 5
 RNG = np.random.default_rng(18)
 NAMES = ("ant", "bee", "cat", "dog", "eel")
 VAL = Logits(RNG.normal(size=(N, C)).astype(np.float32), RNG.integers(0, C, N), NAMES)
-
-
-def opened(path, probabilities=False, max_bytes=1 << 30, **options):
-    return open_shard(path, Request(probabilities, max_bytes, find_labels=True, **options))
 
 
 class Variant(NamedTuple):
@@ -104,6 +100,39 @@ def hdf5(text_labels=False, userblock_size=0, **options):
     return write
 
 
+def text(delimiter=",", packed=False):
+    """A table of text, without pyarrow's help."""
+
+    def write(path):
+        rows = [["label", *NAMES]]
+        rows += [[NAMES[label], *map(repr, row)] for label, row in zip(VAL.labels, VAL.logits.tolist(), strict=True)]
+        lines = "".join(delimiter.join(row) + "\n" for row in rows).encode()
+        path.write_bytes(gzip.compress(lines) if packed else lines)
+
+    return write
+
+
+def csv_lists(path):
+    cells = zip(VAL.labels, VAL.logits.tolist(), strict=True)
+    path.write_text("label,logits\n" + "".join(f'{label},"{row}"\n' for label, row in cells))
+
+
+def records(as_array=False):
+    def write(path):
+        found = [
+            {"logits": row, "label": int(label)} for label, row in zip(VAL.labels, VAL.logits.tolist(), strict=True)
+        ]
+        path.write_text(json.dumps(found) if as_array else "".join(json.dumps(one) + "\n" for one in found))
+
+    return write
+
+
+def tensors(path):
+    torch = require("torch", "torch")
+    turned = torch.tensor(VAL.logits.T.copy()).T  # rows that do not stand one after the other
+    torch.save({"logits": turned, "label": VAL.labels.tolist(), "class_names": list(NAMES), "epoch": 3}, path)
+
+
 VARIANTS = {
     **{f"saved{suffix}": Variant(suffix, lambda path: save(path, VAL)) for suffix in SUFFIXES},
     "npy-fortran": Variant(".npy", npy("F")),
@@ -126,6 +155,13 @@ VARIANTS = {
     "zarr-sharded": Variant(".zarr", zarr(3, shards=(32, 6))),
     "zarr-bare": Variant(".zarr", bare_zarr),
     "hdf5-plain": Variant(".h5", hdf5(userblock_size=512)),
+    "csv-lists": Variant(".csv", csv_lists),
+    "tsv": Variant(".tsv", text("\t")),
+    "csv-gz": Variant(".csv.gz", text(packed=True)),
+    "tsv-gz": Variant(".tsv.gz", text("\t", packed=True)),
+    "json-lines": Variant(".jsonl", records()),
+    "json-array": Variant(".json", records(as_array=True)),
+    "pt-turned": Variant(".pt", tensors),
     "hdf5-packed": Variant(".hdf5", hdf5(text_labels=True, chunks=(16, 2), compression="gzip")),
 }
 

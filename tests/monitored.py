@@ -46,6 +46,7 @@ def drawn(n_rows, seed, *, coverage=0.9, labelled=1.0, part=None):
         hit=has & (rng.random(n_rows) < coverage),
         correct=has & (rng.random(n_rows) < 0.7),
         part=label if part is None else np.where(has, part, -1),
+        answered=np.zeros(n_rows, dtype=np.bool_),
     )
 
 

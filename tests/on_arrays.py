@@ -1,8 +1,8 @@
 """Loops of the library on plain arrays."""
 
 from thermoset.conformal import scoring
-from thermoset.rows import ArrayRows, SortedRows
-from thermoset.tuning import closed_form, held_out
+from thermoset.rows import ArrayRows
+from thermoset.tuning.estimates import AROUND, Engine, Request, Sample, levels_between
 
 
 def label_scores(logits, own, score, temperature, randomness):
@@ -21,9 +21,12 @@ def predict_sizes(logits, score, temperature, randomness, thresholds, groups=Non
     return scoring.predict_sizes(ArrayRows(logits), score, temperature, randomness, thresholds, groups)
 
 
-def in_closed_form(data, *rest):
-    return closed_form.in_closed_form(SortedRows(ArrayRows(data.logits)), data, *rest)
+def estimates_of(data, recipe, temperatures, n_conformal=1000, even="class", factors=AROUND):
+    """What the engine of a choice says of one candidate."""
+    engine = Engine(Sample(data, even, recipe.random_state), temperatures, n_conformal)
+    request = Request(recipe, temperatures, levels_between(recipe.alpha, factors))
+    return engine.measure([request], float(temperatures[0]))[0][0]
 
 
-def top_gaps(data, *rest):
-    return held_out.top_gaps(SortedRows(ArrayRows(data.logits)), data, *rest)
+def top_gaps(data, recipe, temperatures, even="class"):
+    return Engine(Sample(data, even, recipe.random_state), temperatures, 1000).top_gaps(recipe, temperatures)

@@ -96,7 +96,7 @@ def test_all_data_files_together_are_small():
 
 def test_splits_by_family_share_no_family(glyphs):
     groups = np.unique(glyphs.family, return_inverse=True)[1]
-    rows = ts.data.split_indices(glyphs.logits.n_rows, 0.1, 0.1, groups=glyphs.family)
+    rows = ts.data.split_indices(glyphs.logits.n_rows, 0.1, 0.1, split_by=glyphs.family)
     one, two, three = (set(groups[part].tolist()) for part in rows)
     assert not one & two
     assert not (one | two) & three

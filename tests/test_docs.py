@@ -11,8 +11,8 @@ import pytest
 import thermoset as ts
 from conftest import ROOT
 from parts import missing
-from thermoset.io import PREDICTION_SUFFIXES, READERS
-from thermoset.tuning.kinds import menu
+from thermoset.io import PREDICTION_SUFFIXES, READABLE
+from thermoset.tuning import menu
 
 _SPEC = importlib.util.spec_from_file_location("sessions", ROOT / "tools" / "sessions.py")
 sessions = importlib.util.module_from_spec(_SPEC)
@@ -82,7 +82,7 @@ def test_links_between_pages_lead_somewhere():
 def test_every_format_is_documented():
     page = PAGES["docs/file-formats.md"]
     files = page[page.index("## Files") : page.index("## Predictions")]
-    assert set(READERS) <= set(re.findall(r"`(\.\w+)`", files))
+    assert set(READABLE) <= set(re.findall(r"`(\.\w+)`", files))
     predictions = page[page.index("## Predictions") : page.index("## Limits")]
     assert set(re.findall(r"^\| `(\.\w+)` \|", predictions, flags=re.MULTILINE)) == set(PREDICTION_SUFFIXES)
 

@@ -15,7 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: E402  (need
 
 from thermoset import plots  # noqa: E402
 from thermoset.tuning import read_preference  # noqa: E402
-from thermoset.tuning.alternatives import FRONTS, alternatives, front, front_titles, settings_of  # noqa: E402
+from thermoset.tuning.choice import FRONTS, alternatives, front, front_titles, settings_of  # noqa: E402
 
 both = pytest.mark.parametrize("metric", ["worst_tenth", "class_gap"])
 

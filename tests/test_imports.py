@@ -84,7 +84,7 @@ def test_loading_and_predicting_need_numpy_and_numba_alone(tmp_path):
     brought = submodules_after(PREDICT.format(names=names)) - submodules_after("import numpy, numba")
     assert "thermoset.predictor.predictor" in brought
     assert not {name for name in brought if name.split(".")[0] in UNNEEDED}
-    rooms = ("predictor.fit", "monitor", "sweeping", "tuning.choosing")
+    rooms = ("predictor.fit", "monitor", "sweeping", "tuning.choose")
     assert not brought & {f"thermoset.{room}" for room in rooms}
 
 

@@ -25,6 +25,8 @@ PROGRAMS = tuple(
         "hard_classes",
         "groups",
         "abstention",
+        "triage",
+        "routing",
         "exact_law",
         "cold_softmax",
         "label_shift",

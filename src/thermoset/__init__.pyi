@@ -2,6 +2,7 @@ from . import calibration as calibration
 from . import conformal as conformal
 from . import data as data
 from . import datasets as datasets
+from . import decisions as decisions
 from . import errors as errors
 from . import integrations as integrations
 from . import io as io
@@ -22,6 +23,8 @@ from .conformal import Recipe as Recipe
 from .data import Logits as Logits
 from .data.compacting import compact as compact
 from .data.top import TopLogits as TopLogits
+from .decisions import AnswerClaim as AnswerClaim
+from .decisions import AnswerRule as AnswerRule
 from .errors import BoundWarning as BoundWarning
 from .errors import BudgetWarning as BudgetWarning
 from .errors import CacheWarning as CacheWarning
@@ -32,6 +35,7 @@ from .errors import FileFormatError as FileFormatError
 from .errors import InputError as InputError
 from .errors import MissingExtraError as MissingExtraError
 from .errors import ProbabilitiesAsLogitsWarning as ProbabilitiesAsLogitsWarning
+from .errors import SuspiciousRowsWarning as SuspiciousRowsWarning
 from .errors import ZeroProbabilityWarning as ZeroProbabilityWarning
 from .io import load as load
 from .io import save as save

@@ -3,13 +3,51 @@
 Every message is one line: what was expected, what was found, what to do.
 """
 
+from typing import Self
+
 
 class InputError(ValueError):
-    """Data or a parameter that cannot be used as it is."""
+    """Data or a parameter that cannot be used as it is.
+
+    Attributes
+    ----------
+    row : int, or None
+        The row that the error is about, counted from 0, if it is about one.
+    name : str, or None
+        What holds that row: "logits", "labels", "groups". The message then begins with both: `labels[3]`.
+
+    >>> error = InputError("is 7; must be in 0..2.", row=3, name="labels")
+    >>> print(error, "|", error.at(103), "|", error.about("val.npz"))
+    labels[3] is 7; must be in 0..2. | labels[103] is 7; must be in 0..2. | val.npz: labels[3] is 7; must be in 0..2.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        row: int | None = None,
+        name: str | None = None,
+        column: int | None = None,
+        before: str = "",
+    ) -> None:
+        place = "" if row is None else f"{name}[{row}] " if column is None else f"{name}[{row}, {column}] "
+        super().__init__(f"{before}{place}{message}")
+        self.message, self.row, self.name, self.column, self.before = message, row, name, column, before
+
+    def at(self, row: int, more: str = "") -> Self:
+        """The same about another row: one of a file, where `row` counted those of a block."""
+        return self._again(self.message + more, row, self.before)
+
+    def about(self, what: str) -> Self:
+        """The same with what it is about before it."""
+        return self._again(self.message, self.row, f"{what}: {self.before}")
+
+    def _again(self, message: str, row: int | None, before: str) -> Self:
+        return type(self)(message, row=row, name=self.name, column=self.column, before=before)
 
 
 class FileFormatError(InputError):
-    """A file that is truncated, malicious, of an unknown kind, or lacks the required arrays."""
+    """A file that is truncated, damaged, of an unknown kind, or lacks the required arrays."""
 
 
 class MissingExtraError(ImportError):
@@ -43,6 +81,10 @@ class ZeroProbabilityWarning(UserWarning):
 
 class ProbabilitiesAsLogitsWarning(UserWarning):
     """Rows that were given as logits look like probabilities."""
+
+
+class SuspiciousRowsWarning(UserWarning):
+    """Rows that do not look like held-out rows of a working classifier: classes in another order, training rows."""
 
 
 class DataLeakageWarning(UserWarning):

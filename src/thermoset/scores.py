@@ -663,11 +663,15 @@ SCORES: Mapping[str, Score] = MappingProxyType(
 """Every score by the name that `method=` takes."""
 
 
+_ALIASES = {"thr": "lac", "threshold": "lac", "top_k": "topk", "top-k": "topk"}
+"""What other libraries and papers call scores."""
+
+
 def resolve(method: ScoreLike) -> Score:
     """Turn a name, a score object or a function into the score.
 
-    >>> resolve("saps")
-    SAPS(weight=0.2)
+    >>> resolve("saps"), resolve("THR")
+    (SAPS(weight=0.2), LAC())
     >>> resolve("apps")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
@@ -675,12 +679,12 @@ def resolve(method: ScoreLike) -> Score:
     """
     if isinstance(method, Score):
         return method
-    if isinstance(method, str) and method in SCORES:
-        return SCORES[method]
+    if isinstance(method, str) and (found := SCORES.get(_ALIASES.get(method.lower(), method.lower()))) is not None:
+        return found
     if callable(method) and not isinstance(method, type):
         return OwnScore(method)
     names = ", ".join(repr(name) for name in SCORES)
-    remedy = "For a custom score, pass a function (probs, rank, u)."
+    remedy = "A predictor also takes 'auto'. For a custom score, pass a function (probs, rank, u)."
     raise InputError(f"method must be a score object or one of {names}; got {method!r}. {remedy}")
 
 

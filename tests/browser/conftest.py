@@ -33,7 +33,7 @@ def glyphs_page(tmp_path_factory, chromium):
     """The bundled data: 209 classes, with pictures."""
     glyphs = ts.datasets.load_glyphs()
     known, fresh = split_indices(len(glyphs.logits), 0.7)
-    predictor = ts.TwoTemperaturePredictor("raps", 0.1).fit(glyphs.logits.take(known))
+    predictor = ts.TwoTemperaturePredictor("raps", 0.1, "even").fit(glyphs.logits.take(known))
     place = {row: i for i, row in enumerate(fresh.tolist())}
     pictures = zip(glyphs.thumbnail_rows.tolist(), glyphs.thumbnails, strict=True)
     images = {place[row]: picture for row, picture in pictures if row in place}
@@ -45,7 +45,7 @@ def glyphs_page(tmp_path_factory, chromium):
 def hostile_page(tmp_path_factory, chromium):
     """Names that are HTML, script and template; the rows that the predictor was made from."""
     rows = rows_of(1200, len(HOSTILE), seed=1, classes=tuple(HOSTILE))
-    predictor = ts.TwoTemperaturePredictor("aps", "0.2").fit(rows)
+    predictor = ts.TwoTemperaturePredictor("aps", "0.2", "even").fit(rows)
     return written(tmp_path_factory.mktemp("hostile"), predictor, rows, name=HOSTILE_FILE, trials=5)
 
 
@@ -61,7 +61,7 @@ def mondrian_page(tmp_path_factory, chromium):
 def two_page(tmp_path_factory, chromium):
     """Two classes, a score without randomisation, a level of many digits."""
     known, fresh = rows_of(900, 2, seed=3, classes=("no", "yes")).split(600)
-    predictor = ts.TwoTemperaturePredictor("lac", repr(1 / 7), randomized=False).fit(known)
+    predictor = ts.TwoTemperaturePredictor("lac", repr(1 / 7), "even", randomized=False).fit(known)
     return written(tmp_path_factory.mktemp("two"), predictor, fresh, trials=3)
 
 
@@ -71,7 +71,7 @@ def thousand_page(tmp_path_factory, chromium):
     known, fresh = rows_of(6000, 1000, seed=4, classes=[f"class number {i}" for i in range(1000)]).split(3000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ts.CoverageWarning)
-        predictor = ts.TwoTemperaturePredictor().fit(known)
+        predictor = ts.TwoTemperaturePredictor("raps", prefer="even").fit(known)
     return written(tmp_path_factory.mktemp("thousand"), predictor, fresh, trials=2)
 
 

@@ -28,8 +28,8 @@ from thermoset.metrics import (
 from thermoset.monitor.check import check_rows, holm
 from thermoset.paper.theory import critical_temperature
 from thermoset.sweeping import standard_error
-from thermoset.tuning import comparing
-from thermoset.tuning.alternatives import alternatives
+from thermoset.tuning.choice import alternatives
+from thermoset.tuning.choose import _CARRIED
 from thermoset.uniforms import draw_uniforms
 
 pytestmark = pytest.mark.long
@@ -124,7 +124,7 @@ def of_choice(choice):
         if at.worst_tenth is not None:
             low, high = at.worst_tenth_ends
             shown |= {"worst_tenth": at.worst_tenth, "worst_tenth.low": low, "worst_tenth.high": high}
-        shown["size.reach"] = 1.96 * at.size_error
+        shown["size.reach"] = at.reach * at.size_error
         if at.top_gap is not None:
             shown["top_gap"] = at.top_gap
             found["decided.floor"] = choice.noise_floor
@@ -157,17 +157,17 @@ def of_instead(choice):
     for i, at in enumerate(ordered):
         found |= of_setting(f"instead.{i}.", at)
     paid = [choice.outlooks[0], choice.outlook][choice.outlooks[0].setting == choice.setting :]
-    for i, at in enumerate(paid if all(at.payers for at in paid) else []):
-        if any(any(other.payers.empty) for other in paid):
-            found |= {f"paid.{i}.empty.{fifth}": share for fifth, share in enumerate(at.payers.empty)}
-        found |= {f"paid.{i}.left_out": at.payers.left_out}
-        found |= {f"paid.{i}.easy": at.payers.easy, f"paid.{i}.worst_tenth": at.worst_tenth}
+    for i, at in enumerate(paid if all(at.misses for at in paid) else []):
+        if any(any(other.misses.empty) for other in paid):
+            found |= {f"paid.{i}.empty.{fifth}": share for fifth, share in enumerate(at.misses.empty)}
+        found |= {f"paid.{i}.left_out": at.misses.left_out}
+        found |= {f"paid.{i}.easy": at.misses.easy, f"paid.{i}.worst_tenth": at.worst_tenth}
     return found
 
 
 def of_setting(key, at):
     """A line of the table of settings: what is not known is a dash, an interval that is not known is not there."""
-    pays = at.payers
+    pays = at.misses
     shown = {
         "temperature": at.temperature,
         "alpha": float(at.setting.alpha),
@@ -178,7 +178,7 @@ def of_setting(key, at):
         "left_out": None if pays is None else pays.left_out,
         "empty": at.empty_share,
     }
-    shown["size.reach"] = 1.96 * at.size_error
+    shown["size.reach"] = at.reach * at.size_error
     for metric in ("worst_tenth", "class_gap"):
         ends = getattr(at, f"{metric}_ends")
         shown |= {} if ends is None else {f"{metric}.low": ends[0], f"{metric}.high": ends[1]}
@@ -431,7 +431,7 @@ def test_what_decided_stands_right_below_the_recommendation(opened, request, nam
     tenth_known = choice.outlook.worst_tenth is not None
     columns = ["sets at", "T", *["class gap"] * gap_known, *["worst tenth"] * tenth_known, "labels", "empty"]
     assert seen.texts(".decided .by thead th") == [*columns, *["TopCovGap"] * top_known]
-    left_out = f"fewer than {comparing._CARRIED} of these rows"
+    left_out = f"fewer than {_CARRIED} of these rows"
     assert (left_out in seen.texts("#about-decided")[0]) is not top_known
     tiles = seen.texts(".tile > span")
     assert tiles[-1] == "TopCovGap on these rows"

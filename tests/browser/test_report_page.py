@@ -18,7 +18,7 @@ from pages import (
 )
 from thermoset.looks import SCORE_LOOKS
 from thermoset.metrics import class_coverage
-from thermoset.tuning.alternatives import alternatives
+from thermoset.tuning.choice import alternatives
 
 pytestmark = pytest.mark.long
 

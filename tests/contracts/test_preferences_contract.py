@@ -10,9 +10,16 @@ import thermoset as ts
 from law import generated
 from thermoset.errors import BudgetWarning, InputError
 from thermoset.tuning import choose, read_preference
-from thermoset.tuning.aims import Even, Small
-from thermoset.tuning.budgets import GapBudget, Protect, ProtectGroups, SizeBudget
-from thermoset.tuning.preferences import PREFERENCES, AnyPreference
+from thermoset.tuning.preferences import (
+    PREFERENCES,
+    AnyPreference,
+    Even,
+    GapBudget,
+    Protect,
+    ProtectGroups,
+    SizeBudget,
+    Small,
+)
 
 EXAMPLES = {
     Small: ["small"],

@@ -57,7 +57,7 @@ def test_more_columns_and_names():
         ([[-1.0, [-2.0]]], {}, "expected a list of numbers"),
         ([[-1.0, float("nan")]], {}, r"logits\[0, 1\] is NaN"),
         ([[-INF, -INF]], {}, "is -inf for every class"),
-        ([[-1.0, -2.0], [-1.0]], {"labels": [0, 1]}, r"labels\[1\] is 1, and row 1 has 1 option\(s\)"),
+        ([[-1.0, -2.0], [-1.0]], {"labels": [0, 1]}, r"labels\[1\] is 1, and its row has 1 option\(s\)"),
         ([[-1.0, -2.0]], {"labels": [2]}, r"labels\[0\] is 2; must be in 0..1"),
         ([[-1.0, -2.0, -3.0]], {"n_options": 2}, "row 0 has 3 options and n_options is 2"),
         ([[-1.0, -2.0]], {"n_options": 2.5}, "n_options must be a whole number"),

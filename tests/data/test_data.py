@@ -362,7 +362,7 @@ def test_labels_of_every_kind(labels):
         (np.array([0, True, 1], dtype=object), r"labels\[1\] is True"),
         (["a", "b", "c"], r"labels are text \(labels\[0\] is 'a'\).*Pass classes="),
         ([b"a", b"b", b"c"], "Decode bytes"),
-        (np.array([0, "a", 1], dtype=object), "mix numbers and names"),
+        (np.array([0, "a", 1], dtype=object), "numbers and names mixed"),
         ([0, [1, 2], 3], "labels"),
         ([0, 1, 2**70], r"too large|labels\["),
         (np.array([0, 1, 2**64 - 1], dtype=np.uint64), r"labels\[2\] is 18446744073709551615; must be in"),
@@ -565,32 +565,32 @@ def test_groups_are_never_broken(data):
     n, n_groups = len(groups), len(set(groups))
     if sum(parts) >= n or n_groups <= len(parts):
         with pytest.raises(InputError):
-            split_indices(n, *parts, groups=groups)
+            split_indices(n, *parts, split_by=groups)
         return
     seed = data.draw(st.integers(0, 5))
-    pieces = split_indices(n, *parts, random_state=seed, groups=groups)
+    pieces = split_indices(n, *parts, random_state=seed, split_by=groups)
     assert sorted(np.concatenate(pieces)) == list(range(n))
     members = [{groups[row] for row in piece} for piece in pieces]
     assert all(members)
     assert sum(map(len, members)) == n_groups
     names = [f"group {group}" for group in groups]  # what groups are called changes nothing
-    again = split_indices(n, *parts, random_state=seed, groups=names)
+    again = split_indices(n, *parts, random_state=seed, split_by=names)
     assert all(np.array_equal(a, b) for a, b in zip(pieces, again, strict=True))
 
 
 def test_grouped_sizes_are_as_near_as_groups_allow():
     groups = np.repeat(np.arange(100), 10)
     for seed in range(20):
-        pieces = split_indices(1000, 0.1, 204, random_state=seed, groups=groups)
+        pieces = split_indices(1000, 0.1, 204, random_state=seed, split_by=groups)
         assert [len(piece) for piece in pieces] == [100, 200, 700]  # 204 lies nearer to 200 than to 210
     uneven = np.repeat(np.arange(40), np.arange(1, 41))
-    sizes = [len(split_indices(820, 400, random_state=seed, groups=uneven)[0]) for seed in range(50)]
+    sizes = [len(split_indices(820, 400, random_state=seed, split_by=uneven)[0]) for seed in range(50)]
     assert all(abs(size - 400) <= 20 for size in sizes)  # half the largest group
     assert len(set(sizes)) > 1
 
 
 def test_every_group_is_as_likely():
-    first = np.concatenate([split_indices(10, 2, random_state=s, groups=np.arange(10) // 2)[0] for s in range(500)])
+    first = np.concatenate([split_indices(10, 2, random_state=s, split_by=np.arange(10) // 2)[0] for s in range(500)])
     counts = np.bincount(first, minlength=10)
     assert abs(counts - 100).max() < 5 * np.sqrt(500 * 0.2 * 0.8)
 
@@ -603,8 +603,8 @@ def test_groups_of_every_kind(kind):
         groups[kind] = require("pandas", "test").Series(names, dtype="category")
     if kind == "polars":
         groups[kind] = require("polars", "test").Series(names)
-    pieces = Logits(np.arange(12.0).reshape(6, 2)).split(2, groups=groups[kind])
-    expected = Logits(np.arange(12.0).reshape(6, 2)).split(2, groups=[0, 1, 1, 2, 2, 0])
+    pieces = Logits(np.arange(12.0).reshape(6, 2)).split(2, split_by=groups[kind])
+    expected = Logits(np.arange(12.0).reshape(6, 2)).split(2, split_by=[0, 1, 1, 2, 2, 0])
     assert pieces == expected
 
 
@@ -623,12 +623,12 @@ def test_groups_of_every_kind(kind):
         (("many",), {}, "between 0 and 1"),
         ((0.5,), {"random_state": -1}, "random_state"),
         ((0.5,), {"random_state": "seed"}, "random_state"),
-        ((0.5,), {"groups": [1, 2]}, "each of 10 rows; got 2"),
-        ((0.5,), {"groups": np.float64(3)}, "each of 10 rows"),
-        ((0.5,), {"groups": [1] * 10}, "at least 2 groups; got 1"),
-        ((0.5,), {"groups": [1] * 9 + [None]}, r"groups\[9\] is missing"),
-        ((0.5,), {"groups": np.array([1] * 9 + [np.nan])}, r"groups\[9\] is missing"),
-        ((0.5,), {"groups": np.ones((10, 2))}, r"groups\[0\].*hashable"),
+        ((0.5,), {"split_by": [1, 2]}, "each of 10 rows; got 2"),
+        ((0.5,), {"split_by": np.float64(3)}, "each of 10 rows"),
+        ((0.5,), {"split_by": [1] * 10}, "at least 2 groups; got 1"),
+        ((0.5,), {"split_by": [1] * 9 + [None]}, r"split_by\[9\] is missing"),
+        ((0.5,), {"split_by": np.array([1] * 9 + [np.nan])}, r"split_by\[9\] is missing"),
+        ((0.5,), {"split_by": np.ones((10, 2))}, r"split_by\[0\].*hashable"),
     ],
 )
 def test_bad_splits_are_refused(parts, options, said):

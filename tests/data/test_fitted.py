@@ -62,5 +62,7 @@ def test_other_classes_than_fitted_are_refused(estimator):
         predict(data.logits[:, :2])
     with pytest.raises(InputError, match=r"X has 2 features, but .* is expecting 3"):
         predict([[0.0, 1.0]])
-    with pytest.raises(InputError, match="column 1 is 'eel' where it had 'dog'"):
-        predict(Logits(data.logits, classes=["cat", "eel", "dog"]))
+    turned = Logits(data.logits[:, [0, 2, 1]].copy(), classes=["cat", "eel", "dog"])
+    np.testing.assert_array_equal(predict(turned), predict(data))
+    with pytest.raises(InputError, match="'ant'"):
+        predict(Logits(data.logits, classes=["cat", "ant", "dog"]))

@@ -28,7 +28,6 @@ class Held:
     """A shard that counts what is read."""
 
     rows: np.ndarray
-    own: np.ndarray | None
     name: str = "held"
     classes: tuple[str, ...] | None = None
     input_kind: str = "logits"
@@ -47,9 +46,6 @@ class Held:
     def dtype(self):
         return self.rows.dtype
 
-    def labels(self):
-        return self.own
-
     def read(self, start, stop):
         assert 0 <= start < stop <= len(self.rows)
         self.most, self.total = max(self.most, stop - start), self.total + stop - start
@@ -58,7 +54,7 @@ class Held:
 
 def stored(cuts=CUTS, labelled=True):
     parts = [slice(*pair) for pair in itertools.pairwise(cuts)]
-    return StoredLogits.of([Held(LOGITS[part], LABELS[part] if labelled else None) for part in parts])
+    return StoredLogits.of([Held(LOGITS[part]) for part in parts], LABELS if labelled else None)
 
 
 IN_MEMORY = ts.Logits(LOGITS, LABELS)
@@ -133,7 +129,7 @@ def test_what_does_not_fit_is_refused(monkeypatch):
 
 def test_groups_stay_with_their_rows():
     sites = np.arange(1500) // 10
-    data = StoredLogits.of([Held(LOGITS, LABELS)], read_groups(sites, 1500))
+    data = StoredLogits.of([Held(LOGITS)], LABELS, read_groups(sites, 1500))
     assert data.take(slice(5, 25)).groups == read_groups(sites[5:25], 20)
     assert data.take([7, 3]).groups == read_groups(sites[[7, 3]], 2)
     assert data.loaded() == ts.Logits(LOGITS, LABELS, groups=sites)
@@ -144,7 +140,7 @@ def test_groups_stay_with_their_rows():
 @pytest.mark.slow
 def test_rows_are_kept_together_in_a_split():
     together = np.arange(1500) // 10
-    data = StoredLogits.of([Held(LOGITS, LABELS)])
+    data = StoredLogits.of([Held(LOGITS)], LABELS)
     there = ts.TwoTemperaturePredictor().fit(data, split_by=together)
     assert checksum_of(there.document_) == checksum_of(
         ts.TwoTemperaturePredictor().fit(LOGITS, LABELS, split_by=together).document_
@@ -212,7 +208,7 @@ def test_theory_of_stored_rows():
 @pytest.mark.slow
 def test_no_more_is_read_at_once_than_a_piece():
     rows, labels = generated(60_000, 100)  # 48 MB, three pieces
-    data = StoredLogits.of([Held(rows, labels)])
+    data = StoredLogits.of([Held(rows)], labels)
     ts.TwoTemperaturePredictor(method="lac", prefer="small").fit_split(*data.split(3000))
     (shard,) = data.shards
     assert shard.most * 100 * 8 <= 2**24

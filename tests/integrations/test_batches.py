@@ -533,7 +533,7 @@ def test_bad_batches_are_refused_in_one_line(model, batch, options, said):
     [
         (
             {"outputs": ["labels"]},
-            "outputs must be some of label, confidence, set, size, probabilities; got ['labels'].",
+            "outputs must be some of label, confidence, set, size, probabilities, action; got ['labels'].",
         ),
         ({"outputs": []}, "outputs must be some of"),
         ({"outputs": "label"}, "outputs must be a list of column names; got 'label'."),

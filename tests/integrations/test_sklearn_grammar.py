@@ -42,6 +42,7 @@ def test_parameters_of_the_estimator_are_parameters():
     assert model.predictor_.document_.alpha == "0.2"
     predictor = ts.TwoTemperaturePredictor().get_params()
     del predictor["fallback"], predictor["even"]  # of groups of rows, which there are none of here
+    del predictor["answer"], predictor["review"]  # rules are made from logits
     del predictor["temperature_sets"]  # read off the curves of a sweep, over logits
     assert predictor == {name: value for name, value in SetClassifier(None).get_params().items() if name in predictor}
 
@@ -133,10 +134,10 @@ def test_arguments_of_fit_go_with_their_rows():
 
 def test_groups_stay_together():
     groups = np.repeat(np.arange(60), 5)
-    model = quick(Weighed(), cv=3).fit(X[FIT], Y[FIT], groups=groups)
+    model = quick(Weighed(), cv=3).fit(X[FIT], Y[FIT], split_by=groups)
     known = np.isin(X[FIT][:, 0], model.estimator_.seen_[0])
     assert known.reshape(60, 5).all(axis=1).sum() * 5 == known.sum() < 300
-    prefit = quick(LINEAR).fit(X[FIT], Y[FIT], groups=groups)
+    prefit = quick(LINEAR).fit(X[FIT], Y[FIT], split_by=groups)
     by_hand = ts.TwoTemperaturePredictor("lac", prefer="small").fit(prefit.logits(X[FIT], Y[FIT]), split_by=groups)
     assert prefit.predictor_.document_ == by_hand.document_
 

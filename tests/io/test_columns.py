@@ -8,8 +8,7 @@ import pytest
 import thermoset as ts
 from parts import require
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io import open_blocks, read_values
-from thermoset.io.partial_labels import read_partial_labels
+from thermoset.io import open_blocks, read_partial_labels, read_values
 
 RNG = np.random.default_rng(0)
 CLASSES = ["fraud", "keep", "review"]
@@ -85,7 +84,7 @@ def test_ids_that_became_floats_are_whole_numbers_again(tmp_path, suffix):
     write_table(path, columns(id=[0.5, *range(1, 30)]))
     if suffix != ".csv":
         with (
-            pytest.raises(FileFormatError, match=r"row 0 of column 'id' is 0\.5; ids are whole numbers or text"),
+            pytest.raises(InputError, match=r"id\[0\] is 0\.5"),
             open_blocks(path, id_column="id") as blocks,
         ):
             list(blocks.with_ids())
@@ -158,7 +157,7 @@ def test_two_columns_of_labels(tmp_path, suffix):
     with pytest.raises(FileFormatError, match="'label' and 'labels' both look like labels"):
         ts.load(path)
     assert ts.load(path, labels="label", ignore=["labels"]).labels.tolist() == LABELS.tolist()
-    with pytest.raises(InputError, match="column 'labels' is"):
+    with pytest.raises(InputError, match="labels"):
         ts.load(path, labels="label")
 
 
@@ -218,7 +217,7 @@ def test_labels_of_rows_of_lists_may_be_names_where_classes_have_names(tmp_path,
     found = ts.load(path, classes=CLASSES)
     same(found)
     assert found.labels.tolist() == LABELS.tolist()
-    with pytest.raises(FileFormatError, match="the number of a column"):
+    with pytest.raises(InputError, match="no class names are known"):
         ts.load(path)
 
 
@@ -233,9 +232,11 @@ def test_names_in_a_file_must_not_be_contradicted(tmp_path):
 def test_an_index_without_a_name(tmp_path):
     path = tmp_path / "val.csv"
     path.write_text(",cat,dog\n0,1.5,0.5\n1,0.1,2.5\n")
-    with pytest.raises(FileFormatError, match=r"column 1 has no name\. .* list the classes"):
+    assert ts.load(path).classes == ("cat", "dog")
+    assert ts.load(path, classes=["cat", "dog"]).logits.tolist() == ts.load(path).logits.tolist()
+    path.write_text("cat,,dog\n1.5,0,0.5\n0.1,1,2.5\n")
+    with pytest.raises(FileFormatError, match="column 2 has no name"):
         ts.load(path)
-    assert ts.load(path, classes=["cat", "dog"]).logits.tolist() == [[1.5, 0.5], [0.1, 2.5]]
 
 
 def test_columns_beside_numbered_ones(tmp_path, suffix, read):

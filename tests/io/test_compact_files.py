@@ -4,20 +4,21 @@ import numpy as np
 import pytest
 
 import thermoset as ts
+from helpers_io import PARTS
 from law import generated
 from parts import require
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io import open_blocks
+from thermoset.io import FORMATS, open_blocks
 
 LOGITS, LABELS = generated(300, 50)
 ROWS = ts.Logits(LOGITS.astype(np.float32), LABELS, [f"class {i}" for i in range(50)])
 CUT = ts.compact(ROWS, 10)
 
 
-@pytest.fixture(params=[".npz", ".parquet"])
+@pytest.fixture(params=[one for one in FORMATS if one not in (".npy", ".csv", ".jsonl")])
 def suffix(request):
-    if request.param == ".parquet":
-        require("pyarrow", "io")
+    if request.param in PARTS:
+        require(*PARTS[request.param])
     return request.param
 
 
@@ -52,6 +53,7 @@ def test_blocks_are_the_rows(suffix, tmp_path):
     assert found[0].labels is None
 
 
+@pytest.mark.parametrize("suffix", [".npz", ".parquet"])
 def test_files_are_ten_times_smaller(suffix, tmp_path):
     rows = ts.Logits(np.random.default_rng(0).normal(size=(400, 1000)).astype(np.float32), np.arange(400))
     ts.save(tmp_path / f"whole{suffix}", rows)
@@ -125,8 +127,9 @@ def test_files_that_contradict_themselves_are_refused(change, message, tmp_path)
 
 
 def test_other_kinds_of_files_cannot_hold_them(tmp_path):
-    with pytest.raises(FileFormatError, match=r"known: \.npz, \.parquet"):
-        ts.save(tmp_path / "rows.csv", CUT)
+    for name in ("rows.csv", "rows.npy"):
+        with pytest.raises(InputError, match="npz or parquet"):
+            ts.save(tmp_path / name, CUT)
     ts.save(tmp_path / "rows.npz", CUT)
     with pytest.raises(FileFormatError, match="not probabilities"):
         ts.load(tmp_path / "rows.npz", probabilities=True)

@@ -6,7 +6,7 @@ import pytest
 
 from thermoset.errors import InputError
 from thermoset.io import found_shards
-from thermoset.io.group_folders import hive_value
+from thermoset.io.loading import hive_value
 
 
 def touched(folder, *names):

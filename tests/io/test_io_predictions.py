@@ -82,11 +82,11 @@ def rows_of_jsonl(path):
     return [tuple(row.values()) for row in rows]
 
 
-READERS = {".parquet": rows_of_parquet, ".csv": rows_of_csv, ".jsonl": rows_of_jsonl}
+READABLE = {".parquet": rows_of_parquet, ".csv": rows_of_csv, ".jsonl": rows_of_jsonl}
 
 
 def reads_back(path, blocks, classes):
-    rows = READERS[path.suffix](path)
+    rows = READABLE[path.suffix](path)
     wanted = expected_rows(blocks, classes)
     if path.suffix == ".csv" and classes is None:  # a csv cell has no type
         wanted = [(str(label), *rest) for label, *rest in wanted]
@@ -162,7 +162,7 @@ def test_row_groups_end_with_the_row_that_fills_them(tmp_path, monkeypatch):
 def test_every_float_is_read_back_exactly(suffix, sure):
     with tempfile.TemporaryDirectory() as folder:
         path = write_all(Path(folder) / f"out{suffix}", None, (LABELS, sure, SETS))
-        back = [row[1] for row in READERS[suffix](path)]
+        back = [row[1] for row in READABLE[suffix](path)]
     assert np.array(back).tobytes() == sure.tobytes()
 
 
@@ -234,7 +234,7 @@ def test_from_file_to_file(tmp_path, suffix):
             for block in blocks:
                 logits = block.logits
                 out.write(logits.argmax(axis=1), logits.max(axis=1), logits > 0)
-        contents.append(READERS[suffix](path))
+        contents.append(READABLE[suffix](path))
     whole = load(tmp_path / "new.npz").logits
     wanted = expected_rows([(whole.argmax(axis=1), whole.max(axis=1), whole > 0)], "abcd")
     assert contents == [wanted] * 3
@@ -387,7 +387,7 @@ def p_of_jsonl(path, names):
     return [(row["credibility"], row["conformal_confidence"], cells) for row, cells in zip(rows, values, strict=True)]
 
 
-P_READERS = {".parquet": p_of_parquet, ".csv": p_of_csv, ".jsonl": p_of_jsonl}
+P_READABLE = {".parquet": p_of_parquet, ".csv": p_of_csv, ".jsonl": p_of_jsonl}
 
 
 @pytest.mark.parametrize("classes", [None, ODD_NAMES[:3]])
@@ -399,7 +399,7 @@ def test_p_values_are_read_as_they_were_written(tmp_path, monkeypatch, suffix, c
         for _ in range(2):
             out.write(LABELS, SURE, SETS, ids=["a", "b", "c"], p=P)
     wanted = [(*told, row) for told, row in zip(TOLD, P.tolist(), strict=True)] * 2
-    assert P_READERS[suffix](path, classes or range(3)) == wanted
+    assert P_READABLE[suffix](path, classes or range(3)) == wanted
 
 
 def test_p_values_that_do_not_fit_are_refused(target):

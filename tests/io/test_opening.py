@@ -13,8 +13,7 @@ from helpers_io import PARTS
 from parts import require
 from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
-from thermoset.io import save
-from thermoset.io.row_values import column_of
+from thermoset.io import read_values, save
 
 RNG = np.random.default_rng(7)
 NAMES = ("ant", "bee", "cat")
@@ -184,7 +183,9 @@ def test_groups_are_a_column_that_is_no_class(tmp_path, suffix, text):
     assert (rows.n_rows, rows.n_classes) == (6, 3)
     assert np.asarray(rows.groups).tolist() == np.concatenate(sites).astype(str).tolist()
     assert np.array_equal(rows.loaded().logits, joined(parts).logits)
-    assert np.array_equal(column_of(rows.shards, "site").astype(str), np.asarray(rows.groups))
+    assert np.array_equal(
+        read_values([shard.path for shard in rows.shards], "site").astype(str), np.asarray(rows.groups)
+    )
     with pytest.raises(InputError, match=r"part-0.* there is no .*city"):
         ts.open([tmp_path / f"part-{number}{suffix}" for number in range(2)], groups="city")
 
@@ -206,9 +207,7 @@ def test_groups_in_a_file_of_their_own(tmp_path):
 @pytest.mark.parametrize("bad", [np.zeros(4), np.zeros((3, 2), int), np.zeros(2, int)])
 def test_groups_that_are_not_one_value_for_each_row(tmp_path, bad):
     np.savez(tmp_path / "val.npz", logits=np.zeros((3, 2)), site=bad)
-    refused(
-        tmp_path, tmp_path / "val.npz", r"groups must have shape \(3,\), one name or number for each row", groups="site"
-    )
+    refused(tmp_path, tmp_path / "val.npz", "one value", groups="site")
 
 
 # -- shards that do not fit ----------------------------------------------------------------------------------------
@@ -256,7 +255,7 @@ def test_empty_truncated_and_missing(tmp_path, suffix):
     bad = tmp_path / f"part-1{suffix}"
     if suffix == ".zarr":
         next(path for path in bad.rglob("*") if path.is_file() and path.parent.parent.name == "c").unlink()
-        refused(tmp_path, bad, "chunk .* is missing", FileFormatError)
+        refused(tmp_path, bad, "missing", FileFormatError)
         shutil.rmtree(bad)
         bad.mkdir()
         refused(tmp_path, bad, "not a Zarr folder", FileFormatError)

@@ -7,7 +7,7 @@ import pytest
 
 import thermoset as ts
 from parts import require
-from thermoset.io.partial_labels import read_partial_labels
+from thermoset.io import read_partial_labels
 
 ROWS = np.array([[1.5, 0.5, 0.0], [0.1, 2.5, 0.3], [0.2, 0.4, 3.0]])
 WANTED = [2, -1, 0]

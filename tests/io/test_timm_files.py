@@ -122,7 +122,7 @@ def test_separate_columns(tmp_path, fmt):
     with open_blocks(path, id_column="filename") as blocks:
         assert next(blocks.with_ids())[1] == FILES
     with open_blocks(path) as blocks:
-        assert blocks.ids is None
+        assert blocks.id_kind is None
     path = write(inference(5, separate=True, labels=True), tmp_path / "results", fmt)
     for read in (load, read_blocks):
         with pytest.raises(FileFormatError):
@@ -162,9 +162,7 @@ def test_lists_that_numpy_cut_short_are_refused(tmp_path):
     frame.to_csv(path, index=False)  # without the print options of the script
     assert "..." in path.read_text()
     for read in (load, read_blocks):
-        with pytest.raises(
-            FileFormatError, match=r"line \d+: column 'logit' has lists that NumPy cut short.*parquet or json"
-        ):
+        with pytest.raises(FileFormatError, match="parquet or json"):
             read(path)
 
 

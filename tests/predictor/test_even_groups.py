@@ -13,7 +13,7 @@ from choices import made_choice, with_choice
 from sites import sites
 from thermoset.cli.tune import show_predictor
 from thermoset.errors import InputError
-from thermoset.tuning.alternatives import front_titles
+from thermoset.tuning.choice import front_titles
 
 
 @pytest.fixture(scope="module")
@@ -23,13 +23,13 @@ def rows():
 
 @pytest.fixture(scope="module")
 def fitted(rows):
-    return ts.TwoTemperaturePredictor("aps", even="group").fit(rows)
+    return ts.TwoTemperaturePredictor("aps", prefer="even", even="group").fit(rows)
 
 
 def test_the_choice_is_that_of_the_calibration_rows(rows, fitted):
     calibration, conformal = rows.split(0.5, random_state=0)
     choice = ts.tuning.choose(
-        calibration, ts.Recipe("aps"), even="group", calibrated=fitted.temperature_, n_conformal=800
+        calibration, ts.Recipe("aps"), prefer="even", even="group", calibrated=fitted.temperature_, n_conformal=800
     )
     assert fitted.choice_ == choice
     model = ts.ConformalClassifier("aps", 0.1, choice.temperature).fit(conformal)
@@ -37,7 +37,7 @@ def test_the_choice_is_that_of_the_calibration_rows(rows, fitted):
 
 
 def test_groups_may_stand_beside_the_rows_and_new_rows_need_none(rows, fitted):
-    beside = ts.TwoTemperaturePredictor("aps", even="group").fit(
+    beside = ts.TwoTemperaturePredictor("aps", prefer="even", even="group").fit(
         rows.logits, rows.labels, groups=np.asarray(rows.groups)
     )
     assert beside.choice_ == fitted.choice_
@@ -56,7 +56,7 @@ def test_the_file_keeps_what_was_evened_out(fitted, tmp_path):
 
 
 def test_a_choice_for_classes_says_so(rows, tmp_path):
-    ts.TwoTemperaturePredictor("aps").fit(rows).save(tmp_path / "p.json")
+    ts.TwoTemperaturePredictor("aps", prefer="even").fit(rows).save(tmp_path / "p.json")
     told = json.loads((tmp_path / "p.json").read_text())
     assert told["choice"]["even"] == told["provenance"]["even"] == "class"
     assert ts.TwoTemperaturePredictor.load(tmp_path / "p.json").even == "class"

@@ -129,10 +129,11 @@ def test_preferences_that_need_no_closed_form_work(prefer, recwarn):
 
 
 def test_preferences_that_do_need_one_say_so():
-    with pytest.raises(InputError, match="needs one threshold for all rows; got grouping='group'"):
+    with pytest.raises(InputError, match="got grouping='group'"):
         ts.TwoTemperaturePredictor("aps", ALPHA, prefer="protect", grouping="group").fit(DATA)
-    with pytest.raises(InputError, match="grouping='group'"):
-        ts.TwoTemperaturePredictor("auto", ALPHA, grouping="group").fit(DATA)
+    assert (
+        ts.TwoTemperaturePredictor("auto", ALPHA, grouping="group").fit(DATA).document_.recipe.kind == "LAC, by group"
+    )
 
 
 def test_a_check_holds_every_group_to_its_law(predictor):

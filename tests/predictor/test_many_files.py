@@ -16,7 +16,7 @@ from law import generated
 from parts import require
 from thermoset.errors import InputError
 from thermoset.io import PREDICTION_SUFFIXES, open_predictions, predictions
-from thermoset.io.locks import lock
+from thermoset.io.files import lock
 from thermoset.predictor.document import Thresholds, write_document
 from thermoset.predictor.many_files import (
     JOURNAL,
@@ -430,7 +430,7 @@ def bad(name, path):
         return name
     arrays, said = {
         "other classes": ({"logits": rows[:, :3]}, "3 features"),
-        "other names": ({"logits": rows, "classes": np.array(["ant", "bee", "dog", "cow"])}, "'dog'"),
+        "other names": ({"logits": rows, "classes": np.array(["ant", "bee", "dog", "fly"])}, "'dog'"),
         "text": ({"logits": np.full((3, 4), "1.0")}, "numbers"),
         "not a number": ({"logits": rows * np.nan}, "NaN"),
         "probabilities": ({"probs": rows}, "'logits'"),
@@ -486,7 +486,7 @@ def test_a_bad_row_inside_keeps_what_is_finished(predictor, shards, tmp_path):
     path, out = shards / "day=2" / "part-0.csv", tmp_path / "out"
     held = path.read_text()
     path.write_text(held + "1.0,nan,2.0,3.0\n")
-    with pytest.raises(InputError, match=r"part-0\.csv: .*nan.* 2 of 4 "):
+    with pytest.raises(InputError, match=r"part-0\.csv: .*NaN.* 2 of 4 "):
         predict_shards(predictor, shards, out, kind="csv")
     path.write_text(held)
     assert predict_shards(predictor, shards, out, kind="csv", resume=True).found == 2

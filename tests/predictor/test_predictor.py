@@ -30,13 +30,14 @@ def fresh():
 
 @pytest.fixture(scope="module")
 def predictor(data):
-    return ts.TwoTemperaturePredictor(random_state=3).fit(data)
+    return ts.TwoTemperaturePredictor("raps", prefer="even", random_state=3).fit(data)
 
 
 def test_it_is_made_of_the_estimators(predictor, data, fresh):
     calibration, conformal = data.split(0.5, random_state=3)
     scaler = ts.TemperatureScaler().fit(calibration)
-    choice = choose(calibration, ts.Recipe(random_state=3), calibrated=scaler.temperature_, n_conformal=len(conformal))
+    asked = {"prefer": "even", "calibrated": scaler.temperature_, "n_conformal": len(conformal)}
+    choice = choose(calibration, ts.Recipe(random_state=3), **asked)
     sets = ts.ConformalClassifier("raps", 0.1, choice.temperature, random_state=3).fit(conformal)
     assert predictor.temperature_ == scaler.temperature_
     assert predictor.choice_ == choice
@@ -94,7 +95,8 @@ def test_records_are_the_answers_row_by_row(predictor, fresh, rows, monkeypatch)
     records = predictor.predict_records(fresh)
     assert len(records) == rows
     for i, record in enumerate(records):
-        assert record == ("abcdef"[i % 6], found.confidence[i], tuple("abcdef"[y] for y in np.flatnonzero(sets[i])))
+        members = tuple("abcdef"[y] for y in np.flatnonzero(sets[i]))
+        assert record == ("abcdef"[i % 6], found.confidence[i], members, None)
         assert type(record.confidence) is float
 
 
@@ -115,13 +117,13 @@ def test_records_make_no_objects_of_labels_that_are_left_out(monkeypatch):
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert records == [(3, 0.5, (3, 70))] * rows
+    assert records == [(3, 0.5, (3, 70), None)] * rows
     assert peak < 100_000
 
 
 def test_fit_is_fit_split_on_its_own_split(predictor, data):
     calibration, conformal = data.split(0.5, random_state=3)
-    again = ts.TwoTemperaturePredictor(random_state=3).fit_split(calibration, conformal)
+    again = ts.TwoTemperaturePredictor("raps", prefer="even", random_state=3).fit_split(calibration, conformal)
     assert again.document_ == predictor.document_
 
 
@@ -137,10 +139,10 @@ def test_fit_takes_the_names_of_scikit_learn(data):
 BY_HAND = [
     {},
     {"prefer": "small"},
-    {"method": "auto"},
+    {"method": "raps"},
     {"method": "lac", "grouping": "class", "prefer": "small"},
-    {"prefer": "classes>=0.5"},
-    {"method": "auto", "prefer": "classes>=0.5"},
+    {"prefer": "classes>=0.05"},
+    {"method": "raps", "prefer": "classes>=0.05"},
 ]
 
 
@@ -164,7 +166,7 @@ def test_t_hat_by_hand(data, fresh, tmp_path, options):
 def test_groups_stay_on_one_side(data):
     groups = np.arange(len(data)) // 10
     predictor = ts.TwoTemperaturePredictor().fit(data, split_by=groups)
-    calibration, conformal = data.split(0.5, random_state=0, groups=groups)
+    calibration, conformal = data.split(0.5, random_state=0, split_by=groups)
     by_hand = ts.TwoTemperaturePredictor().fit_split(calibration, conformal)
     assert predictor.document_ == by_hand.document_
     assert predictor.document_.provenance.calibration_rows % 10 == 0
@@ -247,7 +249,7 @@ def test_without_empty_sets_every_threshold_is_a_classifiers(method, data, fresh
 
 
 def test_changing_parameters_does_not_touch_what_was_fitted(data, fresh):
-    predictor = ts.TwoTemperaturePredictor().fit(data)
+    predictor = ts.TwoTemperaturePredictor("raps").fit(data)
     before = predictor.predict_set(fresh)
     predictor.set_params(method="lac", alpha=0.5, allow_empty=False, randomized=False, random_state=9)
     np.testing.assert_array_equal(predictor.predict_set(fresh), before)

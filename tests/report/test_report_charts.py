@@ -22,7 +22,7 @@ from thermoset.metrics import (
 from thermoset.monitor.check import yardstick
 from thermoset.report import build_report
 from thermoset.sweeping import standard_error
-from thermoset.tuning.alternatives import alternatives, front, settings_of
+from thermoset.tuning.choice import alternatives, front, settings_of
 
 alt = require("altair", "report")
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def made():
     known, fresh = rows_of(3000, 32, seed=7).split(2000)
-    predictor = ts.TwoTemperaturePredictor(alpha="0.1").fit(known)
+    predictor = ts.TwoTemperaturePredictor("raps", alpha="0.1", prefer="even", calibration="temperature").fit(known)
     report = build_report(predictor, fresh, trials=4)
     return predictor, fresh, report, all_charts(report)
 
@@ -125,7 +125,7 @@ def test_the_frontier_draws_every_setting_with_its_intervals_and_joins_the_front
     close([row["s"] for row in rows], [at.size for at in every])
     close([row["v"] for row in rows], [getattr(at, metric) for at in every])
     close([[row["lo"], row["hi"]] for row in rows], [getattr(at, f"{metric}_ends") for at in every])
-    reach = [1.96 * at.size_error for at in every]
+    reach = [at.reach * at.size_error for at in every]
     close([row["right"] - row["s"] for row in rows], reach)
     close([row["s"] - row["left"] for row in rows], reach)
     assert [row["t"] for row in rows] == [at.setting.title for at in every]
@@ -152,7 +152,7 @@ def test_empty_sets_are_drawn_by_confidence_for_t_1_and_the_recommendation(prote
     alt.Chart.from_dict(charts["payers"], validate=True)
     rows = charts["payers"]["data"]["values"]
     for name, at in (("T = 1 (RAPS)", choice.outlooks[0]), ("recommended", choice.outlook)):
-        close([row["v"] for row in rows if row["w"] == name], at.payers.empty)
+        close([row["v"] for row in rows if row["w"] == name], at.misses.empty)
     assert [row["f"] for row in rows[:5]] == ["least", "2nd", "3rd", "4th", "most"]
 
 

@@ -9,9 +9,7 @@ from scipy.stats import betabinom
 import thermoset as ts
 from law import generated, law, z_over_splits
 from thermoset.errors import BudgetWarning
-from thermoset.rows import ArrayRows, SortedRows
-from thermoset.tuning import menu, read_preference, settle
-from thermoset.tuning.search import Search, Steps
+from thermoset.tuning import Search, menu, read_preference, settle
 
 pytestmark = pytest.mark.long
 
@@ -38,9 +36,17 @@ def z_of(fit, splits=SPLITS):
 
 def settled(prefer, kinds, calibration, conformal):
     """What the predictor would choose, without what is said of it."""
-    rows = SortedRows(ArrayRows(calibration.logits))
-    search = Search(calibration, rows, kinds[0], N_CONFORMAL, conformal, Steps(None), only=np.array(GRID))
-    return settle(search, read_preference(prefer), kinds, 1.5)[0]
+    preference = read_preference(prefer)
+    search = Search(
+        calibration=calibration,
+        candidates=tuple(kinds),
+        calibrated=1.5,
+        n_conformal=N_CONFORMAL,
+        conformal=conformal,
+        only=np.array(GRID),
+        strict=preference.target(ALPHA) is not None,
+    )
+    return settle(search, preference)
 
 
 def chosen(prefer, *, exact_only=False):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from choices import kept_choice, looked_at, made_choice
 from thermoset.conformal.recipe import Recipe
 from thermoset.tuning import read_preference
-from thermoset.tuning.alternatives import (
+from thermoset.tuning.choice import (
     FRONTS,
     Alternative,
     alternatives,

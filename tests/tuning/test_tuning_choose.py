@@ -9,11 +9,9 @@ import thermoset as ts
 from law import generated
 from on_arrays import top_gaps
 from thermoset.errors import BudgetWarning, CoverageWarning, InputError
-from thermoset.sweeping import Trial
-from thermoset.sweeping.engine import block_uniforms
 from thermoset.tuning import choose, default_grid
-from thermoset.tuning.held_out import _HALVINGS
-from thermoset.uniforms import stream, trial_keys
+from thermoset.tuning.estimates import _HALVINGS
+from thermoset.uniforms import stream
 
 pytestmark = pytest.mark.slow
 
@@ -46,22 +44,38 @@ def chosen(rows):
     return get
 
 
-def test_size_has_the_smallest_sets_and_coverage_the_smallest_loss_up_to_the_peak(chosen):
-    for prefer, name in (("small", "size"), ("even", "loss")):
-        choice = chosen(prefer)
-        t, values = np.array(choice.curve.temperatures), np.array(getattr(choice.curve, name))
-        assert choice.peak == t[np.argmax(choice.curve.size)]
-        searched = t <= choice.peak
-        assert choice.temperature == t[searched][np.argmin(values[searched])]
-        assert choice.met
+def test_even_has_the_least_loss_up_to_the_peak_and_small_is_no_larger(chosen):
+    even, small = chosen("even"), chosen("small")
+    t, loss, size = (np.array(getattr(even.curve, name)) for name in ("temperatures", "loss", "size"))
+    assert even.peak == t[np.argmax(size)]
+    assert even.temperature == t[t <= even.peak][np.argmin(loss[t <= even.peak])]
+    assert even.signal.beats >= 2 / 3
+    best = size[t <= even.peak].min()
+    assert small.outlook.size == pytest.approx(best) or small.temperature == 1.0
+    assert even.met
+    assert small.met
 
 
-def test_refinement_goes_off_the_grid(rows):
-    on_grid = choose(rows, ts.Recipe("aps"), prefer="even", calibrated=2.0, temperatures=[0.5, 1, 2, 3, 4, 6])
-    assert len(on_grid.curve.temperatures) > 6
-    fine = choose(rows, ts.Recipe("aps"), prefer="even", calibrated=2.0)
-    coarse = np.interp(on_grid.temperature, fine.curve.temperatures, fine.curve.loss)
-    assert coarse <= 1.05 * min(fine.curve.loss)
+def test_small_is_lac_at_one_unless_the_rows_show_more():
+    """Of forty temperatures of four scores the luckiest is a little smaller, by chance."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 10, 2000)
+    logits = (
+        rng.normal(size=(2000, 10)) + 2 * np.eye(10)[labels]
+    )  # true probabilities: LAC at T = 1 is the best there is
+    choice = choose(ts.Logits(2 * logits, labels).take(slice(0, 500)), calibrated=1.0)
+    assert choice.setting.kind == "LAC"
+    assert choice.is_simplest
+    flat = choose(uneven(3000), ts.Recipe("aps"), prefer="small", calibrated=2.0)
+    assert flat.temperature != 1.0  # and where a temperature is clearly better, it is taken
+
+
+def test_even_with_several_kinds_takes_the_smallest_that_cannot_be_told_apart(rows):
+    choice = choose(rows, prefer="even", calibrated=2.0)
+    raps = choose(rows, ts.Recipe("raps"), prefer="even", calibrated=2.0)
+    assert choice.outlook.size <= raps.outlook.size + 1e-9
+    if choice.tied:
+        assert "cannot tell from the most even" in choice.sentences[0]
 
 
 def test_a_size_budget_holds_with_confidence_and_covers_as_evenly_as_it_may(chosen):
@@ -74,25 +88,23 @@ def test_a_size_budget_holds_with_confidence_and_covers_as_evenly_as_it_may(chos
     assert choice.temperature in t[may]
     assert choice.temperature <= t[may][np.argmin(loss[may])]
     assert choice.met
-    assert "while meeting size<=" in choice.why
 
 
-def test_a_budget_that_cannot_be_kept_gives_the_closest_and_says_so(rows):
-    with pytest.warns(BudgetWarning, match=r"no temperature meets size<=0.1 with 95% confidence; the closest"):
+def test_a_size_budget_that_cannot_be_kept_is_said(rows):
+    with pytest.warns(BudgetWarning):
         choice = choose(rows, ts.Recipe("aps"), prefer="size<=0.1", calibrated=2.0)
     assert not choice.met
-    assert choice.why.startswith("No temperature meets size<=0.1")
 
 
 def test_a_gap_budget_takes_the_smallest_sets_that_keep_it(chosen):
     loose, tight = chosen("gap<=0.9"), chosen("gap<=0.05")
-    assert loose.temperature == pytest.approx(chosen("small").temperature)
+    t, size = np.array(loose.curve.temperatures), np.array(loose.curve.size)
+    assert loose.temperature == t[t <= loose.peak][np.argmin(size[t <= loose.peak])]
     assert loose.met
-    assert loose.temperature <= tight.temperature
     if tight.met:
         assert tight.outlook.class_gap <= 0.05
     else:
-        assert "calibration rows would be needed" in tight.why
+        assert tight.temperature == 1.0  # the gap that looks smallest is mostly the noisiest
 
 
 def test_the_report_compares_with_one_and_with_the_calibrated_temperature(chosen):
@@ -103,7 +115,7 @@ def test_the_report_compares_with_one_and_with_the_calibrated_temperature(chosen
         assert versus.size == pytest.approx(choice.outlook.size - at.size)
         assert versus.class_gap == pytest.approx(choice.outlook.class_gap - at.class_gap)
         assert versus.class_gap_ends[0] <= versus.class_gap_ends[1]
-        assert versus.size_error > 0
+        assert versus.size_ends[0] < versus.size < versus.size_ends[1]
     assert choice.spread[0] <= choice.temperature <= choice.spread[1]
     assert chosen("small").spread is None
 
@@ -123,7 +135,8 @@ def test_temperatures_that_cannot_be_told_apart_are_named():
     told = 0
     for seed in range(20):
         logits, labels = generated(400, 10, signal=-0.5, seed=seed)
-        choice = choose(ts.Logits(logits, labels), ts.Recipe(random_state=seed), calibrated=2.0)
+        recipe = ts.Recipe(random_state=seed)
+        choice = choose(ts.Logits(logits, labels), recipe, prefer="even", calibrated=2.0)
         told += "class gap cannot be distinguished" in choice.why
     assert told >= 12  # each of two comparisons errs in about 7% of cases; T-hat is also the luckiest temperature
 
@@ -132,18 +145,18 @@ def test_a_curve_without_a_peak_is_searched_whole():
     choice = choose(uneven(800), ts.Recipe("lac"), calibrated=3.0)
     if choice.peak is None:
         assert "size peak" not in choice.why
-    assert choice.curve.temperatures[0] == 0.3
-    assert choice.curve.temperatures[-1] == 12.0
+    assert choice.curve.temperatures[0] <= 0.33
+    assert choice.curve.temperatures[-1] >= 12.0
 
 
 @pytest.mark.parametrize(
-    ("calibrated", "low", "high"),
-    [(1.0, 0.3, 5.0), (1.3, 0.3, 5.2), (3.0, 0.3, 12.0), (0.05, 0.05, 5.0), (60, 0.3, 100.0)],
+    ("calibrated", "low", "high"), [(1.0, 0.3, 5), (3.0, 0.3, 12), (0.05, 0.05, 5), (60, 0.3, 100)]
 )
-def test_the_grid_reaches_where_the_data_is(calibrated, low, high):
-    grid = default_grid(calibrated)
-    assert grid[0] == pytest.approx(low)
-    assert grid[-1] == pytest.approx(high)
+@pytest.mark.parametrize("coarse", [False, True])
+def test_the_grid_reaches_where_the_data_is(calibrated, low, high, coarse):
+    grid = default_grid(calibrated, coarse=coarse)
+    assert low <= grid[0] <= 1.09 * low
+    assert high <= grid[-1] <= min(1.09 * high, 100)
     assert 1.0 in grid
     assert (np.diff(grid) > 0).all()
 
@@ -154,7 +167,7 @@ def test_grouping_sets_have_a_choice_too(kind):
     choice = choose(data, ts.Recipe(grouping=kind), prefer="small", calibrated=3.0, temperatures=[0.5, 1, 2, 4])
     assert choice.temperature in (0.5, 1, 2, 4)
     assert choice.comparisons[0].tells_apart is None
-    with pytest.raises(InputError, match="needs one threshold for all classes"):
+    with pytest.raises(InputError, match="needs one threshold"):
         choose(data, ts.Recipe(grouping=kind), prefer="gap<=0.1", calibrated=3.0)
 
 
@@ -163,21 +176,15 @@ def test_cross_fitted_gaps_are_those_of_the_classifier():
     data = uneven(301, n_classes=3, seed=4)
     made = ts.Recipe("raps", 0.1, random_state=7)
     gaps = top_gaps(data, made, np.array([0.5, 2.0]))
-    drawn = block_uniforms(trial_keys(7, np.arange(_HALVINGS)), range(301), True)
     expected = np.zeros(2)
     for t in range(_HALVINGS):
-        mixed = stream(7, "halvings", t).permutation(np.arange(301))
-        u = drawn[:, t].copy()
-        halves = (
-            Trial(mixed[:0], mixed[150:300], mixed[:150], u),
-            Trial(mixed[:0], mixed[:150], mixed[150:], u),
-        )
+        rng = stream(7, "halvings", t)
+        mixed, u = rng.permutation(301), rng.random(301)
         for j, temperature in enumerate((0.5, 2.0)):
             sets = np.zeros((301, 3), dtype=bool)
-            for half in halves:
-                model = ts.ConformalClassifier("raps", 0.1, temperature)
-                model.fit(data.take(half.conformal), u=u[half.conformal])
-                sets[half.evaluation] = model.predict_set(data.take(half.evaluation), u=u[half.evaluation])
+            for fitted, judged in ((mixed[:150], mixed[150:]), (mixed[150:300], mixed[:150])):
+                model = ts.ConformalClassifier("raps", 0.1, temperature).fit(data.take(fitted), u=u[fitted])
+                sets[judged] = model.predict_set(data.take(judged), u=u[judged])
             expected[j] += ts.metrics.top_coverage_gap(sets, data.labels, 0.1) / _HALVINGS
     np.testing.assert_allclose(gaps, expected, rtol=1e-12)
 
@@ -208,7 +215,7 @@ def test_progress_rises_to_its_total(arguments):
     choose(uneven(200), calibrated=3.0, temperatures=[0.5, 1, 2, 4], **arguments, **progress)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     assert told[-1][0] == told[-1][1]
-    assert len({done for done, _ in told}) > 2, "it moves in between"
+    assert len({done for done, _ in told}) > 1, "it moves in between"
 
 
 @pytest.mark.parametrize(
@@ -254,5 +261,5 @@ def test_a_class_without_calibration_rows_is_named():
     with pytest.warns(
         CoverageWarning, match="no calibration row belongs to class e: the choice is based on the other cla"
     ):
-        ts.tuning.choose(rows, ts.Recipe("aps"), calibrated=1.5)
+        ts.tuning.choose(rows, ts.Recipe("aps"), calibrated=1.5, prefer="even")
     ts.tuning.choose(rows, ts.Recipe("aps"), calibrated=1.5, prefer="small")  # small sets ask nothing of classes

@@ -6,8 +6,7 @@ import pytest
 
 from thermoset.errors import InputError
 from thermoset.tuning import read_preference
-from thermoset.tuning.aims import Even, Small
-from thermoset.tuning.budgets import GapBudget, Protect, SizeBudget
+from thermoset.tuning.preferences import Even, GapBudget, Protect, SizeBudget, Small
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_the_hard_classes_get_what_was_asked_for(rows, fresh, method):
     choice = safe.choice_
     sets = safe.predict_set(fresh)
     assert choice.met
-    assert choice.sure >= 0.95
+    assert choice.sure == 0.95
     assert float(choice.setting.alpha) < 0.1
     assert worst_tenth(sets, fresh.labels) >= 0.85
     low, high = choice.outlook.worst_tenth_ends
@@ -55,9 +55,8 @@ def test_the_hard_classes_get_what_was_asked_for(rows, fresh, method):
 
 def test_the_threshold_is_never_below_that_of_the_promise(rows):
     calibration, conformal = rows.split(0.5)
-    safe = ts.TwoTemperaturePredictor("lac", prefer="protect", calibration="temperature").fit_split(
-        calibration, conformal
-    )
+    safe = ts.TwoTemperaturePredictor("lac", prefer="protect", calibration="temperature")
+    safe.fit_split(calibration, conformal)
     plain = ts.ConformalClassifier("lac", 0.1, safe.temperature_sets_).fit(conformal)
     pooled = ts.ConformalClassifier("lac", safe.choice_.setting.alpha, safe.temperature_sets_)
     pooled.fit(calibration.joined(conformal))
@@ -102,21 +101,44 @@ def test_protect_alone_allows_half_as_many_misses_again(rows):
     assert choice.target == pytest.approx(0.88)
 
 
-def test_where_the_rows_cannot_carry_it_they_say_how_many_would():
-    few = population(300, seed=4)
-    with pytest.warns(BudgetWarning, match=r"no setting meets classes>=0.99 .*, or use about [\d,]+ rows in total"):
-        choice = choose(few, ts.Recipe("lac"), prefer="classes>=0.99", calibrated=1.5)
+@pytest.mark.parametrize(("n_rows", "prefer", "enough"), [(150, "protect", False), (400, "classes>=0.999", True)])
+def test_too_few_rows_are_told_from_a_bound_not_reached(n_rows, prefer, enough):
+    with pytest.warns(BudgetWarning):
+        choice = choose(population(n_rows, seed=4), ts.Recipe("lac"), prefer=prefer, calibrated=1.5)
     assert not choice.met
-    assert choice.rows_needed > 300
-    assert "cannot show that the worst tenth of classes is covered at least 0.99 of the time" in choice.sentences[0]
-    many = population(2 * choice.rows_needed, seed=5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", BudgetWarning)
-        assert choose(many, ts.Recipe("lac"), prefer="classes>=0.99", calibrated=1.5).met
+    assert choice.sure is None
+    assert choice.claim.enough_rows == enough
+    assert choice.setting.alpha == choice.alpha  # the plain level is kept
+    assert ("Too few rows" in choice.sentences[0]) != enough
+
+
+def test_sets_of_more_than_half_of_the_labels_have_a_warning_with_the_price():
+    rng = np.random.default_rng(0)
+    labels = rng.choice(5, size=1500, p=[0.6, 0.2, 0.1, 0.07, 0.03])
+    logits = rng.normal(size=(1500, 5)) + np.array([1.5, 1.0, 0.6, 0.3, 0.1])[labels][:, None] * np.eye(5)[labels]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        choice = choose(ts.Logits(logits, labels), prefer="protect", calibrated=1.0)
+    said = [str(one.message) for one in caught if one.category is BudgetWarning]
+    assert bool(said) == (not choice.met or choice.outlook.size > 2.5)
+    if choice.met and choice.outlook.size > 2.5:
+        assert f"{choice.outlooks[0].size:.1f}" in said[0]
+
+
+def test_claims_without_a_model_are_stricter(rows):
+    model, free = (
+        choose(rows, ts.Recipe("lac"), prefer="classes>=0.8", calibrated=1.5, claims=claims)
+        for claims in ("model", "distribution-free")
+    )
+    assert model.met
+    assert free.met
+    assert free.claim.claims == "distribution-free"
+    with pytest.raises(InputError):
+        choose(rows, calibrated=1.5, claims="none")
 
 
 def test_the_file_keeps_the_level(rows, tmp_path):
-    made = ts.TwoTemperaturePredictor("auto", prefer="protect", calibration="temperature").fit(rows)
+    made = ts.TwoTemperaturePredictor("lac", prefer="protect", calibration="temperature").fit(rows)
     made.save(tmp_path / "p.json")
     read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
     assert read.document_.change(checksum="") == made.document_
@@ -132,9 +154,8 @@ def test_the_file_keeps_the_level(rows, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"method": "auto", "grouping": "class"}, "method='auto' chooses among sets with one threshold"),
-        ({"prefer": "protect", "grouping": "class"}, "needs one threshold for all classes"),
-        ({"method": "margin", "prefer": "protect"}, "needs a closed form"),
+        ({"prefer": "protect", "grouping": "class"}, "needs one threshold"),
+        ({"method": "margin", "prefer": "protect"}, "compiled score"),
     ],
 )
 def test_what_cannot_be_had_is_said(rows, arguments, said):

@@ -9,10 +9,8 @@ import pytest
 import thermoset as ts
 from conftest import real_file
 from thermoset.levels import conformal_rank
-from thermoset.rows import SortedRows
 from thermoset.sweeping import Protocol, draw_trial, sweep, temperature_grid
-from thermoset.tuning import choose, read_preference, settle
-from thermoset.tuning.search import Search, Steps
+from thermoset.tuning import Search, choose, read_preference, settle
 
 pytestmark = pytest.mark.long
 
@@ -38,9 +36,8 @@ def swept(name):
 
 def settled(calibration, prefer, best, n_conformal):
     """The temperature that `choose` chooses, without what it says of it, which takes as long again."""
-    recipe = ts.Recipe()
-    search = Search(calibration, SortedRows(calibration), recipe, n_conformal, None, Steps(None))
-    found = settle(search, read_preference(prefer), [recipe], best)[0]
+    search = Search(calibration=calibration, candidates=(ts.Recipe(),), calibrated=best, n_conformal=n_conformal)
+    found = settle(search, read_preference(prefer))
     assert found.met
     return found.temperature
 
@@ -57,7 +54,7 @@ def tuned(name, prefer):
         best = ts.TemperatureScaler().fit(calibration).temperature_
         temperature = settled(calibration, prefer, best, len(conformal))
         if t == 0:
-            whole = choose(calibration, prefer=prefer, calibrated=best, n_conformal=len(conformal))
+            whole = choose(calibration, ts.Recipe(), prefer=prefer, calibrated=best, n_conformal=len(conformal))
             assert whole.temperature == temperature
         model = ts.ConformalClassifier("raps", 0.1, temperature).fit(conformal, u=drawn.u[drawn.conformal])
         sets = model.predict_set(evaluation, u=drawn.u[drawn.evaluation])

@@ -396,8 +396,10 @@ def _checked_zero_labels(data: Logits) -> int:
     if far.size:
         row = far[0]
         raise InputError(
-            f"logits[{row}] has its label at {own[row]:g} and its top at {top[row]:g}, more than {_FURTHEST:g} apart; "
-            f"{far.size} such row(s). No temperature up to {T_MAX:g} helps: divide all logits by a large number."
+            f"has its label at {own[row]:g} and its top at {top[row]:g}, more than {_FURTHEST:g} apart; "
+            f"{far.size} such row(s). No temperature up to {T_MAX:g} helps: divide all logits by a large number.",
+            row=int(row),
+            name="logits",
         )
     return int(np.count_nonzero(zero))
 

@@ -17,6 +17,7 @@ from typing import TextIO
 import typer
 
 from thermoset._version import __version__
+from thermoset.cli.answer import answer
 from thermoset.cli.check import check
 from thermoset.cli.demo import demo
 from thermoset.cli.export import export
@@ -57,6 +58,7 @@ for command in (
     monitor,
     export,
     report,
+    answer,
     sweep,
     study,
     demo,

@@ -50,7 +50,8 @@ def check(
     fail_on: Annotated[
         str,
         typer.Option(
-            help="Also fail on: classes, groups (too little coverage), confidence (unlike accuracy); comma-separated."
+            help="Also fail on: classes, groups (too little coverage), confidence (unlike accuracy), answers (more "
+            "wrong ones than claimed); comma-separated."
         ),
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
@@ -92,7 +93,7 @@ def _show(console: "Console", report: "CheckReport") -> None:
     from thermoset.metrics import METRICS
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column(f"{report.rows:,} rows")
+    table.add_column(f"{report.rows:,} rows" + ("" if report.answers is None else " that people see"))
     for column in ("seen", "expected", "p"):
         table.add_column(column, justify="right", no_wrap=True)
     seen, floor, sure = report.marginal, report.floor, report.calibration
@@ -114,6 +115,9 @@ def _show(console: "Console", report: "CheckReport") -> None:
     if report.classwise is not None:
         chance = f"chance: {report.classwise.ece_chance:.4f}"
         table.add_row("classwise ECE", f"{report.classwise.ece:.4f}", chance, "")
+    if (alone := report.answers) is not None and alone.answered:
+        rate, claimed = f"{alone.errors / alone.answered:.4f}", f"claimed: at most {alone.bound:g}"
+        table.add_row(f"errors of {alone.answered:,} answers", rate, claimed, f"{alone.p_value:.2g}")
     table.add_row("NLL, accuracy", f"{sure.nll:.3f}, {sure.accuracy:.3f}", "", "")
     console.print(table)
     if report.undecided is not None:

@@ -121,7 +121,7 @@ class _Batch(NamedTuple):
 
 def _added(model: "TwoTemperaturePredictor", state: Path, asked: _Batch, settings: dict[str, Any]) -> "MonitorStatus":
     """Where the monitor stands after the batch."""
-    from thermoset.io.partial_labels import read_partial_labels
+    from thermoset.io import read_partial_labels
     from thermoset.monitor.monitor import Monitor
 
     columns = asked.columns

@@ -178,10 +178,10 @@ class Columns(NamedTuple):
     @property
     def files(self) -> list[Path]:
         """The files that options name: what must not be written to."""
-        from thermoset.io.label_files import is_label_file
+        from thermoset.io.loading import is_value_file
 
         named = (self.labels, self.classes, self.groups, self.split_by, self.weights)
-        return [Path(name) for name in named if name is not None and is_label_file(name)]
+        return [Path(name) for name in named if name is not None and is_value_file(name)]
 
     @property
     def class_names(self) -> list[str] | None:
@@ -231,7 +231,7 @@ def opened_logits(
 
     how = columns.how
     if not with_labels:
-        from thermoset.io.label_files import column_named
+        from thermoset.io.loading import column_named
 
         own = column_named(columns.labels)
         how |= {"labels": False, "ignore": [*how["ignore"], *([] if own is None else [own])]}

@@ -62,10 +62,17 @@ def tune(
     alpha: Annotated[
         str, typer.Option(help="Miscoverage: sets contain the true label with probability 1 - alpha.")
     ] = "0.1",
-    method: Annotated[str, typer.Option(help="The score: lac, aps, raps or saps; or auto, to choose it too.")] = "raps",
+    method: Annotated[str, typer.Option(help="auto, to choose the score too; or lac, aps, raps or saps.")] = "auto",
     prefer: Annotated[
         str, typer.Option(help="small, even, protect, classes>=C, groups>=C, size<=S or gap<=G.")
-    ] = "even",
+    ] = "small",
+    answer: Annotated[
+        str | None,
+        typer.Option(help="Answer rows alone as long as this share of them is wrong, at most: error<=0.02."),
+    ] = None,
+    review: Annotated[
+        str | None, typer.Option(help="With --answer, send rows with larger sets to review: size>5.")
+    ] = None,
     temperature_sets: Annotated[
         float | None, typer.Option(help="T-hat by hand, in place of the search: read the curves of sweep, and choose.")
     ] = None,
@@ -93,9 +100,17 @@ def tune(
     no_empty: Annotated[
         bool, typer.Option("--no-empty", help="No empty sets: the top label is always included.")
     ] = False,
+    claims: Annotated[
+        Literal["model", "distribution-free"],
+        typer.Option(help="What a claim about hard classes rests on (--prefer protect, classes>=C)."),
+    ] = "model",
     calibration_fraction: Annotated[
-        str, typer.Option(help="Fraction of the rows for the temperatures; the others set the threshold.")
-    ] = "0.5",
+        str | None,
+        typer.Option(
+            help="Fraction of the rows for the temperatures; the others set the threshold. Default: half; for small "
+            "and with --answer, a fifth, but at least 1,000 rows."
+        ),
+    ] = None,
     scores: Scores = None,
     seed: Seed = 0,
     no_report: Annotated[bool, typer.Option("--no-report", help="No report.html.")] = False,
@@ -123,11 +138,14 @@ def tune(
         alpha,
         prefer,
         calibration=calibration,
+        answer=answer,
+        review=review,
         objective=objective,
         randomized=not deterministic,
         allow_empty=not no_empty,
         grouping=grouping,
         random_state=seed,
+        claims=claims,
         calibration_fraction=calibration_fraction,
         even=even,
         fallback=fallback,
@@ -178,15 +196,32 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
     """One screen: the data, both temperatures, what they do, and the recommendation."""
     from rich.markup import escape
 
-    from thermoset.levels import exact_level
     from thermoset.quoting import printable
-    from thermoset.tuning.alternatives import is_stricter
 
     made, choice = predictor.document_, predictor.choice_
     came = made.provenance
-    measures = {m.name: m for m in made.measures}
     rows = f"{came.calibration_rows:,} rows for the temperatures, {came.conformal_rows:,} for the threshold"
     console.print(f"[bold]Data[/] {escape(printable(name))}: {made.n_classes:,} classes; {rows}", highlight=False)
+    _show_confidence(console, made)
+    _show_sets(console, predictor)
+    first, *others = choice.sentences
+    console.print(f"[bold]Recommendation[/] {first}", highlight=False)
+    for sentence in others:
+        console.print(f"  {sentence}", highlight=False)
+    instead = _instead_table(choice)
+    if instead is not None:
+        console.print(instead)
+    words = ". ".join(f"{term}: {meaning}" for term, meaning in choice.legend)
+    console.print(f"[dim]{escape(words)}.[/]", highlight=False)
+
+
+def _show_confidence(console: "Console", made: "Document") -> None:
+    """T*, what it does to the confidence, and the steps around it."""
+    from rich.markup import escape
+
+    from thermoset.quoting import printable
+
+    came, measures = made.provenance, {m.name: m for m in made.measures}
     of_what = " of corrected logits" if made.correction is not None else ""
     what = f"T* = {made.temperature:.3f}{of_what} ({came.objective.upper()})"
     console.print(f"\n[bold]Confidence[/] {what}", highlight=False)
@@ -203,22 +238,37 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
     if came.calibration_zero_labels:
         left_out = f"{came.calibration_zero_labels:,} of {came.calibration_rows:,} rows"
         console.print(f"  NLL leaves out {left_out}, whose label has probability zero.", highlight=False)
+
+
+def _show_sets(console: "Console", predictor: "TwoTemperaturePredictor") -> None:
+    """What was chosen, what it promises, what is answered alone, and the sets at each temperature."""
+    from rich.markup import escape
+
+    made, choice = predictor.document_, predictor.choice_
+    came, measures = made.provenance, {m.name: m for m in made.measures}
     console.print(f"[bold]Sets[/] {escape(_sets_line(made, choice))}", highlight=False)
-    promised = f"; promised: at least {float(1 - exact_level(choice.alpha)):.4g}" if is_stricter(choice) else ""
-    console.print(f"  coverage {promised_coverage(predictor)}{promised}", highlight=False)
+    _show_promise(console, predictor)
     if (undecided := measures.get("undecided_share")) is not None:
         open_rows = round(undecided.value * came.conformal_rows)
         console.print(f"  {undecided_line(came.conformal_rows, open_rows)}", highlight=False)
     console.print(_sets_table(choice, console))
-    first, *others = choice.sentences
-    console.print(f"[bold]Recommendation[/] {first}", highlight=False)
-    for sentence in others:
-        console.print(f"  {sentence}", highlight=False)
-    instead = _instead_table(choice)
-    if instead is not None:
-        console.print(instead)
-    words = ". ".join(f"{term}: {meaning}" for term, meaning in choice.legend)
-    console.print(f"[dim]{escape(words)}.[/]", highlight=False)
+
+
+def _show_promise(console: "Console", predictor: "TwoTemperaturePredictor") -> None:
+    """The coverage of sets; with an answer rule, which rows are answered, and what people see of the others."""
+    from rich.markup import escape
+
+    from thermoset.levels import exact_level
+    from thermoset.tuning.choice import is_stricter
+
+    choice = predictor.choice_
+    promised = f"; promised: at least {float(1 - exact_level(choice.alpha)):.4g}" if is_stricter(choice) else ""
+    if predictor.answer_ is None:
+        console.print(f"  coverage {promised_coverage(predictor)}{promised}", highlight=False)
+        return
+    for line in predictor.document_.answer_lines:
+        console.print(f"  {escape(line)}", highlight=False)
+    console.print("  Sets of all rows, by which the temperature was chosen:", highlight=False)
 
 
 def _within(found: "Measure | None") -> str:
@@ -230,7 +280,7 @@ def _within(found: "Measure | None") -> str:
 
 def _sets_line(made: "Document", choice: "Choice") -> str:
     """What was chosen: a temperature, or a whole setting where other scores and levels were open as well."""
-    from thermoset.tuning.alternatives import tells_setting
+    from thermoset.tuning.choice import tells_setting
 
     hat = f"T-hat = {made.temperature_sets:.3f}"
     prefer = f"prefer {choice.prefer}" + ("" if choice.even == "class" else f" for {choice.words.many}")
@@ -270,7 +320,7 @@ def _instead_table(choice: "Choice") -> "Table | None":
     """The recommended setting and the named ones that are not in the table of sets; None if there are none."""
     from rich.markup import escape
 
-    from thermoset.tuning.alternatives import alternatives
+    from thermoset.tuning.choice import alternatives
 
     shown = [at.setting for at in choice.outlooks]
     named = [one for one in alternatives(choice) if one.chosen or one.outlook.setting not in shown]
@@ -281,7 +331,7 @@ def _instead_table(choice: "Choice") -> "Table | None":
     for one in named:
         at = one.outlook
         level = "" if at.setting.alpha == choice.alpha else f", alpha {at.setting.alpha}"
-        paid = "" if at.payers is None else f"{at.payers.left_out:.1%}"
+        paid = "" if at.misses is None else f"{at.misses.left_out:.1%}"
         name = f"{one.name}: {at.setting.kind}, T = {at.temperature:.2f}{level}"
         table.add_row(escape(name), _size(at), _tenth(at), paid)
     table.caption = "Left out: share of rows whose top label is correct but not in the set."
@@ -289,7 +339,7 @@ def _instead_table(choice: "Choice") -> "Table | None":
 
 
 def _size(at: "Outlook") -> str:
-    return f"{at.size:.2f} ± {1.96 * at.size_error:.2f}"
+    return f"{at.size:.2f} ± {at.reach * at.size_error:.2f}"
 
 
 def _gap(at: "Outlook") -> str:

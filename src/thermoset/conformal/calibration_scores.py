@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from thermoset.arrays import Block, Floats, Ints, Pairs
+from thermoset.arrays import Block, Bools, Floats, Ints, Pairs
 from thermoset.conformal.bounds import LOWER, for_parts, score_bounds, uniforms_of
 from thermoset.conformal.groupings import NULL_GROUP, Grouping, group_thresholds, resolve_grouping
 from thermoset.conformal.recipe import Recipe
@@ -160,6 +160,10 @@ class CalibrationScores:
         if made.rows is not None:
             scores, labels = scores[made.rows], labels[made.rows]
         return cls(scores, labels, scoring, grouping, made.group_of_class)
+
+    def take(self, rows: Bools) -> "CalibrationScores":
+        """Those of some rows, where one threshold serves all."""
+        return CalibrationScores(self.scores[rows], self.labels[rows], self.scoring)
 
     # ---- thresholds
 

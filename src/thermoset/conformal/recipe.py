@@ -86,9 +86,10 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
             msgspec.structs.force_setattr(self, name, value)
 
     @classmethod
-    def of(cls, estimator: Any) -> "Recipe":
-        """The recipe in the parameters of an estimator that makes sets."""
-        return cls(**{name: getattr(estimator, name) for name in cls.__struct_fields__ if hasattr(estimator, name)})
+    def of(cls, estimator: Any, **other: Any) -> "Recipe":
+        """The recipe in the parameters of an estimator that makes sets, with `other` fields in their place."""
+        own = {name: getattr(estimator, name) for name in cls.__struct_fields__ if hasattr(estimator, name)}
+        return cls(**own | other)
 
     @property
     def parameters(self) -> dict[str, Any]:

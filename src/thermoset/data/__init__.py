@@ -232,6 +232,10 @@ class Logits:
         step = max(1, BLOCK_BYTES // (self.n_classes * self.dtype.itemsize))
         return sum(int(np.count_nonzero(np.isneginf(block))) for _, block in self.blocks(step))
 
+    def within_budget(self) -> "Logits":
+        """The same rows, in memory if they are stored and take a small part of the memory budget."""
+        return self
+
     def head(self, n_rows: int) -> Floats:
         """The first rows, at most so many, (n, C).
 
@@ -330,18 +334,18 @@ class Logits:
             raise InputError(f"rows of {self.input_kind} cannot be joined with rows of {other.input_kind}.")
         return labels
 
-    def split(self, *parts: Part, random_state: Seed = 0, groups: object = None) -> tuple["Logits", ...]:
+    def split(self, *parts: Part, random_state: Seed = 0, split_by: object = None) -> tuple["Logits", ...]:
         """Cut at random into len(parts) + 1 pieces, the last being the rest; see `split_indices`.
 
         A part is a whole number of rows or a fraction in (0, 1), read as typed and rounded down. Rows keep their
-        order within a piece. With `groups`, one value a row, whole groups go to one side and sizes are met as nearly
-        as the groups allow.
+        order within a piece. With `split_by`, one value a row, rows with the same value go to one side, and sizes are
+        met as nearly as that allows.
 
         >>> val = Logits(np.zeros((100, 2)))
         >>> [piece.n_rows for piece in val.split(0.1, 25)]
         [10, 25, 65]
         """
-        pieces = split_indices(self.n_rows, *parts, random_state=random_state, groups=groups)
+        pieces = split_indices(self.n_rows, *parts, random_state=random_state, split_by=split_by)
         return tuple(self.take(rows) for rows in pieces)
 
     def __len__(self) -> int:

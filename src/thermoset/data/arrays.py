@@ -132,8 +132,10 @@ def check_logits(logits: Floats, name: str = "logits") -> None:
     _report_bad_cell(logits, name)
     masked = np.flatnonzero(np.isneginf(top))
     raise InputError(
-        f"{name}[{masked[0]}] is -inf for every class; {len(masked)} such row(s). "
-        f"A row needs at least one class that is not masked: drop the row or unmask a class."
+        f"is -inf for every class; {len(masked)} such row(s). "
+        "A row needs at least one class that is not masked: drop the row or unmask a class.",
+        row=int(masked[0]),
+        name=name,
     )
 
 
@@ -342,6 +344,9 @@ def _report_bad_cell(logits: Floats, name: str) -> None:
     if first is not None:
         shown = "NaN" if np.isnan(first[2]) else "+inf"
         raise InputError(
-            f"{name}[{first[0]}, {first[1]}] is {shown}; {count} such value(s) (NaN or +inf). "
-            f"Drop those rows or fix the model's output; only -inf is allowed, for a masked class."
+            f"is {shown}; {count} such value(s) (NaN or +inf). "
+            "Drop those rows or fix the model's output; only -inf is allowed, for a masked class.",
+            row=first[0],
+            name=name,
+            column=first[1],
         )

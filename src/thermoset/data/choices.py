@@ -99,6 +99,8 @@ def check_gold(rows: Sequence[NDArray[np.float64]], labels: NDArray[np.int64]) -
     if len(bad):
         row = int(bad[0])
         raise InputError(
-            f"labels[{row}] is {labels[row]}, and row {row} has {counts[row]} option(s), counted from 0; "
-            f"{len(bad)} such row(s). Check that labels and rows belong together."
+            f"is {labels[row]}, and its row has {counts[row]} option(s), counted from 0; "
+            f"{len(bad)} such row(s). Check that labels and rows belong together.",
+            row=row,
+            name="labels",
         )

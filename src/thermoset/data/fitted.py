@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from thermoset.data import Logits, as_logits, checked_logits, with_columns
+from thermoset.data import Logits, as_logits, checked_logits, checked_rows, with_columns
 from thermoset.data.class_columns import not_a_class
+from thermoset.data.guards import warn_of_labels
 from thermoset.data.input_kinds import (
     AS_LOGITS,
     LOGITS,
@@ -29,7 +30,7 @@ __all__ = [
 def fit_data(estimator: Any, logits: Any, labels: Any, groups: Any = None) -> Logits:
     """Read labelled rows for `estimator.fit`."""
     data = as_logits(logits, labels, groups)
-    data.require_labels(f"{type(estimator).__name__}.fit")
+    warn_of_labels(data, data.require_labels(f"{type(estimator).__name__}.fit"))
     return data
 
 
@@ -76,12 +77,25 @@ def predict_data(estimator: Any, logits: Any, groups: Any = None, labels: Any = 
     own = None if named else labels
     whole = isinstance(logits, Logits)
     data = as_logits(logits, own, groups) if whole else checked_logits(logits, own, None, groups)
+    _check_width(estimator, data.n_classes, data.classes)
+    data = _in_order(estimator, data)
     check_classes(estimator, data.n_classes, data.classes)
     if named:  # labels may be names that the estimator knows and the rows do not
         names = data.classes or estimator.class_names_
         data = with_columns(data, label_indices(labels, (data.n_rows, data.n_classes), names))
     _check_kind(estimator, data)
     return data
+
+
+def _in_order(estimator: Any, data: Logits) -> Logits:
+    """Rows with their columns in the order that an estimator was fitted on, where names tell and rows are in memory."""
+    fitted, given = estimator.class_names_, data.classes
+    if fitted is None or given is None or given == fitted or set(given) != set(fitted) or type(data) is not Logits:
+        return data
+    order = [given.index(name) for name in fitted]
+    labels = None if data.labels is None else np.argsort(order)[data.labels]
+    rows = np.ascontiguousarray(data.logits[:, order])
+    return checked_rows(rows, labels, tuple(fitted), data.groups, data.input_kind)
 
 
 def check_classes(estimator: Any, n_classes: int, classes: tuple[str, ...] | None) -> None:

@@ -153,7 +153,7 @@ def _distinct(values: NDArray[Any]) -> tuple[list[Any], Ints]:
             # True == 1 and 1.0 == 1 as keys; the type tells them apart until both are text
             key = (type(item), item) if isinstance(item, (str, numbers.Number, np.bool_)) else None
             if key is None:
-                raise InputError(f"groups[{row}] is {quoted(item)}; a group must be a name or a whole number.")
+                raise _wrong(row, f"is {quoted(item)}; a group must be a name or a whole number.")
             codes[row] = seen.setdefault(key, len(seen))
         return [item for _, item in seen], codes
     found, codes = np.unique(values, return_inverse=True)
@@ -166,9 +166,7 @@ def _text(item: Any, codes: Ints, place: int) -> str:
         if not item.strip():
             raise _missing(_first(codes, place), item)
         if not is_storable(item):
-            raise InputError(
-                f"groups[{_first(codes, place)}] is {quoted(item)}; a name must be text that files can hold."
-            )
+            raise _wrong(_first(codes, place), f"is {quoted(item)}; a name must be text that files can hold.")
         return item
     if is_missing(item):
         raise _missing(_first(codes, place), item)
@@ -176,9 +174,9 @@ def _text(item: Any, codes: Ints, place: int) -> str:
         return str(item)
     if isinstance(item, numbers.Real) and float(item).is_integer():
         return str(int(float(item)))
-    raise InputError(
-        f"groups[{_first(codes, place)}] is {quoted(item)}; a group must be a name or a whole number. Cut measurements "
-        "into ranges, and name these."
+    raise _wrong(
+        _first(codes, place),
+        f"is {quoted(item)}; a group must be a name or a whole number. Cut measurements into ranges, and name these.",
     )
 
 
@@ -187,7 +185,11 @@ def _first(codes: Ints, place: int) -> int:
 
 
 def _missing(row: int, item: object) -> InputError:
-    return InputError(f"groups[{row}] is missing ({quoted(item)}). Give every row a group, or drop the row.")
+    return _wrong(row, f"is missing ({quoted(item)}). Give every row a group, or drop the row.")
+
+
+def _wrong(row: int, message: str) -> InputError:
+    return InputError(message, row=row, name="groups")
 
 
 def _ordered(names: set[str]) -> tuple[str, ...]:

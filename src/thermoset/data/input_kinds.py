@@ -147,11 +147,15 @@ def check_probabilities(table: ReadTable) -> None:
         row = int(np.flatnonzero(np.isnan(total) | (low < 0))[0])
         column = int(np.flatnonzero(np.isnan(probs[row]) | (probs[row] < 0))[0])
         shown = "NaN" if np.isnan(probs[row, column]) else probs[row, column]
-        raise InputError(f"probs[{row}, {column}] is {shown}; probabilities must be >= 0. Are these logits?")
+        raise InputError(
+            f"is {shown}; probabilities must be >= 0. Are these logits?", row=row, name="probs", column=column
+        )
     wrong = np.flatnonzero(~(np.abs(total - 1) <= tolerance))
     if len(wrong):
         row = int(wrong[0])
         raise InputError(
-            f"probs[{row}] sums to {total[row]:.6g}; {len(wrong)} row(s) do not sum to 1 within {tolerance:g}. "
-            f"Divide each row by its sum, or pass logits to Logits."
+            f"sums to {total[row]:.6g}; {len(wrong)} row(s) do not sum to 1 within {tolerance:g}. "
+            "Divide each row by its sum, or pass logits to Logits.",
+            row=row,
+            name="probs",
         )

@@ -90,10 +90,11 @@ def _by_number(values: NDArray[Any], n_classes: int, classes: tuple[str, ...]) -
     if all(0 <= value < n_classes for value in given) and (found != values).any():
         row = int(np.flatnonzero(found != values)[0])
         name = f"{values[row]:.0f}"
-        raise InputError(
-            f"labels[{row}] is {name}: the class called {quoted(name)}, or column {name}, which is called "
+        raise _wrong(
+            row,
+            f"is {name}: the class called {quoted(name)}, or column {name}, which is called "
             f"{quoted(classes[int(name)])}? Pass names as text: [str(y) for y in labels] if labels are names, "
-            "[classes[y] for y in labels] if they are column numbers."
+            "[classes[y] for y in labels] if they are column numbers.",
         )
     return found
 
@@ -147,9 +148,11 @@ def _missing_among(values: NDArray[Any], classes: tuple[str, ...] | None) -> NDA
 
 def _check_length(got: tuple[int, ...], shape: tuple[int, int]) -> None:
     if got != (shape[0],):
-        one_hot = " One-hot rows: pass labels.argmax(axis=1)." if got == shape else ""
+        hint = " One-hot rows: pass labels.argmax(axis=1)." if got == shape else ""
+        if got == (shape[1],):
+            hint = " As many labels as columns: are the logits transposed? Pass logits.T."
         raise InputError(
-            f"labels must have shape ({shape[0]},) to match logits {shape}; got {got}. Pass one label per row.{one_hot}"
+            f"labels must have shape ({shape[0]},) to match logits {shape}; got {got}. Pass one label per row.{hint}"
         )
 
 
@@ -195,13 +198,11 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
     items = values.tolist()
     for row, item in enumerate(items):
         if is_missing(item):
-            raise InputError(f"labels[{row}] is missing ({quoted(item)}). Drop rows without a label.")
+            raise _wrong(row, f"is missing ({quoted(item)}). Drop rows without a label.")
         if isinstance(item, (bool, np.bool_)) or not isinstance(item, (str, numbers.Real)):
-            raise InputError(f"labels[{row}] is {quoted(item)}; labels must be whole numbers or class names.")
+            raise _wrong(row, f"is {quoted(item)}; labels must be whole numbers or class names.")
         if isinstance(item, str) != isinstance(items[0], str):
-            raise InputError(
-                f"labels mix numbers and names: labels[0] is {quoted(items[0])}, labels[{row}] is {quoted(item)}."
-            )
+            raise _wrong(row, f"is {quoted(item)}, and the first label is {quoted(items[0])}: numbers and names mixed.")
     if isinstance(items[0], str):
         return np.asarray(items)
     try:
@@ -221,11 +222,9 @@ def _from_names(names: Sequence[str], classes: tuple[str, ...] | None, hint: str
     if min(found, default=0) < 0:
         row = found.index(-1)
         if not names[row].strip():
-            raise InputError(f"labels[{row}] is missing ({quoted(names[row])}). Drop rows without a label.")
+            raise _wrong(row, f"is missing ({quoted(names[row])}). Drop rows without a label.")
         known = ", ".join(printable(name, 40) for name in classes[:5]) + (", ..." if len(classes) > 5 else "")
-        raise InputError(
-            f"labels[{row}] is {quoted(names[row])}, which is not one of the {len(classes)} classes ({known}).{hint}"
-        )
+        raise _wrong(row, f"is {quoted(names[row])}, which is not one of the {len(classes)} classes ({known}).{hint}")
     return np.asarray(found, dtype=np.int64)
 
 
@@ -241,8 +240,8 @@ def _check_whole(values: NDArray[Any]) -> None:
         return
     row = bad[0]
     if np.isnan(values[row]):
-        raise InputError(f"labels[{row}] is missing (NaN); {len(bad)} such value(s). Drop rows without a label.")
-    raise InputError(f"labels[{row}] is {values[row]}; labels must be whole numbers that count classes from 0.")
+        raise _wrong(row, f"is missing (NaN); {len(bad)} such value(s). Drop rows without a label.")
+    raise _wrong(row, f"is {values[row]}; labels must be whole numbers that count classes from 0.")
 
 
 def _check_range(values: NDArray[Any], shape: tuple[int, int]) -> None:
@@ -257,7 +256,11 @@ def _check_range(values: NDArray[Any], shape: tuple[int, int]) -> None:
         hint = "If labels start at 1, subtract 1."
     else:
         hint = "Check that labels and logits belong to the same model, or pass classes=[...] if labels are class names."
-    raise InputError(
-        f"labels[{row}] is {values[row]}; must be in 0..{n_classes - 1} to match logits {shape}; "
-        f"{len(bad)} such value(s). {hint}"
+    raise _wrong(
+        row,
+        f"is {values[row]}; must be in 0..{n_classes - 1} to match logits {shape}; {len(bad)} such value(s). {hint}",
     )
+
+
+def _wrong(row: Any, message: str) -> InputError:
+    return InputError(message, row=int(row), name="labels")

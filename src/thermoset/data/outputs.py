@@ -100,7 +100,9 @@ def _without_placeholders(labels: Any) -> Any:
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
         raise InputError(
-            f"label_ids[{row}] is {labels[row]}, which marks a row without a label; {missing.sum()} such value(s). "
-            f"Drop those rows from predictions and label_ids."
+            f"is {labels[row]}, which marks a row without a label; {missing.sum()} such value(s). "
+            "Drop those rows from predictions and label_ids.",
+            row=row,
+            name="label_ids",
         )
     return labels

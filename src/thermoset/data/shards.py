@@ -3,7 +3,6 @@
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thermoset.data.arrays import Floats
 
@@ -36,9 +35,6 @@ class Shard(Protocol):
     @property
     def input_kind(self) -> str:
         """What the file holds: logits or probabilities; `read` gives logits either way."""
-
-    def labels(self) -> NDArray[np.int64] | None:
-        """The label of each row as a column number, checked; None if there are none."""
 
     def read(self, start: int, stop: int) -> Floats:
         """Rows start to stop - 1, C-contiguous and checked, the same bits that loading the file gives."""

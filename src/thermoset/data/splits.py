@@ -25,7 +25,7 @@ Rows = NDArray[np.int64]
 
 
 def split_indices(
-    n_rows: int, *parts: Part, random_state: Seed = 0, groups: object = None
+    n_rows: int, *parts: Part, random_state: Seed = 0, split_by: object = None
 ) -> tuple[NDArray[np.int64], ...]:
     """Cut rows 0..n_rows-1 at random into len(parts) + 1 pieces; the last is the rest.
 
@@ -38,9 +38,9 @@ def split_indices(
         typed and rounded down (0.1 of 10,009 rows is 1,000).
     random_state : int, sequence of int, SeedSequence, Generator or None
         What `numpy.random.default_rng` takes. The same seed gives the same pieces.
-    groups : sequence of hashable, optional
-        One value a row. Rows of a group stay together: groups are put in random order and fill the pieces one
-        after the other; each piece ends at the group boundary nearest to its size (the earlier of two).
+    split_by : sequence of hashable, optional
+        One value a row. Rows with the same value stay together: values are put in random order and fill the pieces
+        one after the other; each piece ends at the boundary nearest to its size (the earlier of two).
 
     Returns
     -------
@@ -49,16 +49,16 @@ def split_indices(
 
     >>> [len(piece) for piece in split_indices(10_009, 0.1, 500)]
     [1000, 500, 8509]
-    >>> split_indices(6, 2, groups=["a", "a", "b", "b", "c", "c"])
+    >>> split_indices(6, 2, split_by=["a", "a", "b", "b", "c", "c"])
     (array([2, 3]), array([0, 1, 4, 5]))
     """
     n_rows = whole_number(n_rows, "n_rows", 1, MOST_HELD, "Pass the number of rows.")
     sizes = _sizes(parts, n_rows)
     rng = _generator(random_state)
-    if groups is None:
+    if split_by is None:
         order, cuts = rng.permutation(n_rows), list(accumulate(sizes))
     else:
-        order, cuts = _grouped_order(group_codes(groups, n_rows), sizes, rng)
+        order, cuts = _grouped_order(group_codes(split_by, n_rows, "split_by"), sizes, rng)
     # Ascending row numbers: which rows a piece has is random, their order need not be, and memory is read forwards.
     return tuple(np.sort(piece).astype(np.int64, copy=False) for piece in np.split(order, cuts))
 
@@ -117,11 +117,12 @@ def group_codes(groups: object, n_rows: int, name: str = "groups") -> Rows:
     codes = np.empty(n_rows, dtype=np.int64)
     for row, item in enumerate(items):
         if is_missing(item):
-            raise InputError(f"{name}[{row}] is missing ({quoted(item)}). Give every row a group.")
+            raise InputError(f"is missing ({quoted(item)}). Give every row a group.", row=row, name=name)
         try:
             codes[row] = seen.setdefault(item, len(seen))
         except TypeError:
-            raise InputError(f"{name}[{row}] is {quoted(item)}; a group must be one hashable value per row.") from None
+            said = f"is {quoted(item)}; a group must be one hashable value per row."
+            raise InputError(said, row=row, name=name) from None
     return codes
 
 

@@ -13,7 +13,7 @@ from thermoset.data.arrays import Floats
 from thermoset.data.shards import Shard
 from thermoset.data.splits import row_index
 from thermoset.errors import InputError
-from thermoset.rows import physical_memory
+from thermoset.rows import physical_memory, room
 
 if TYPE_CHECKING:
     from thermoset.rows import Engine
@@ -102,10 +102,8 @@ class StoredLogits(Logits):
         raise TypeError("StoredLogits are made by thermoset.open.")
 
     @classmethod
-    def of(cls, shards: Sequence[Shard], groups: Groups | None = None) -> "StoredLogits":
+    def of(cls, shards: Sequence[Shard], labels: Ints | None = None, groups: Groups | None = None) -> "StoredLogits":
         """The rows of shards that fit together, one shard after the other."""
-        found = [one for shard in shards if (one := shard.labels()) is not None]
-        labels = np.concatenate(found) if len(found) == len(shards) else None
         return _stored(tuple(Segment(shard, None) for shard in shards), labels, groups, None)
 
     @property
@@ -126,6 +124,14 @@ class StoredLogits(Logits):
     def loaded(self) -> Logits:
         """The same rows in memory."""
         return checked_rows(self.logits, self.labels, self.classes, self.groups, self.input_kind)
+
+    def within_budget(self) -> Logits:
+        """The same rows, read into memory where they take a quarter of the memory budget at most.
+
+        What goes over rows many times, as fitting does, is then as fast as for rows that were loaded.
+        """
+        small = self.n_rows * self.n_classes * self.dtype.itemsize <= room(4)
+        return self.loaded() if small and self.engine is None else self
 
     def head(self, n_rows: int) -> Floats:
         """The first rows, at most so many, (n, C)."""

@@ -33,8 +33,10 @@ def checked_weights(weights: Any, n_rows: int) -> Floats:
     bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
     if bad.size:
         raise InputError(
-            f"weights[{bad[0]}] is {found[bad[0]]}; a weight must be a finite number of at least 0."
-            + (f" The same goes for {bad.size - 1:,} more rows." if bad.size > 1 else "")
+            f"is {found[bad[0]]}; a weight must be a finite number of at least 0."
+            + (f" The same goes for {bad.size - 1:,} more rows." if bad.size > 1 else ""),
+            row=int(bad[0]),
+            name="weights",
         )
     return found
 
@@ -57,7 +59,8 @@ def _numbers(values: NDArray[Any]) -> NDArray[Any]:
     """Text of files as numbers; everything else is none."""
     for row, item in enumerate(values.tolist()):
         if isinstance(item, bool) or not isinstance(item, (str, int, float, np.number)) or not _is_number(item):
-            raise InputError(f"weights[{row}] is {quoted(item)}; a weight must be a finite number of at least 0.")
+            said = f"is {quoted(item)}; a weight must be a finite number of at least 0."
+            raise InputError(said, row=row, name="weights")
     return values.astype(np.float64)
 
 

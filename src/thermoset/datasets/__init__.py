@@ -22,7 +22,7 @@ class Glyphs:
     """Which character is this? Logits for glyphs of font families that the network was not trained on.
 
     Rows of one family are not independent. To promise coverage for a new font, split by family:
-    `glyphs.logits.split(0.1, 0.1, groups=glyphs.family)`.
+    `glyphs.logits.split(0.1, 0.1, split_by=glyphs.family)`.
 
     Attributes
     ----------

@@ -14,9 +14,9 @@ from thermoset.data.top_rows import tops_of
 from thermoset.errors import InputError
 from thermoset.integrations.program.draws import signed, u_of_ids
 from thermoset.integrations.program.operations import Ranking
-from thermoset.integrations.program.predictor import Outputs, Program, group_codes
+from thermoset.integrations.program.predictor import DecidedOutputs, Outputs, Program, group_codes
 from thermoset.predictor.document import Document
-from thermoset.predictor.sets import Inference, PredictionArrays
+from thermoset.predictor.sets import DecidedArrays, Inference, PredictionArrays
 from thermoset.uniforms import checked_ids
 
 if TYPE_CHECKING:
@@ -75,12 +75,12 @@ OPERATIONS: Any = SimpleNamespace(
 
 
 class ArrayPredictor:
-    """Label, confidence, probabilities, sets and sizes from logits; `to_numpy` makes one."""
+    """Label, confidence, probabilities, sets and sizes from logits, and the action where there is an answer rule."""
 
     def __init__(self, predictor: "TwoTemperaturePredictor | Document") -> None:
         self._program = Program(predictor)
 
-    def __call__(self, logits: Any, *, u: Any = None, ids: Any = None, groups: Any = None) -> Outputs:
+    def __call__(self, logits: Any, *, u: Any = None, ids: Any = None, groups: Any = None) -> Outputs | DecidedOutputs:
         """Answer for logits (n, C).
 
         `u` (n,), or `ids` (n,), replace what the seed and the row give; `groups` (n,) are indices into `group_names`,
@@ -101,7 +101,7 @@ class ArrayPredictor:
             for k in range(0, max(len(rows), 1), step):
                 some = (None if one is None else one[k : k + step] for one in (rows, given, codes))
                 blocks.append(program.run(OPERATIONS, program.constants, *some))
-        return blocks[0] if len(blocks) == 1 else Outputs(*map(np.concatenate, zip(*blocks, strict=True)))
+        return blocks[0] if len(blocks) == 1 else _joined(blocks)
 
 
 class NumpyInference(Inference):
@@ -114,7 +114,7 @@ class NumpyInference(Inference):
     def drawn_before(self, data: Logits, ids: Any) -> None:
         """None: the program draws u itself."""
 
-    def _run(self, data: Logits, ids: Any = None, weights: Any = None) -> Outputs:
+    def _run(self, data: Logits, ids: Any = None, weights: Any = None) -> Outputs | DecidedOutputs:
         if tops_of(data) is not None:
             raise InputError("engine='numpy' needs whole rows; these hold only their largest logits. Use the default.")
         groups = self.rows(data, ids, weights).groups
@@ -125,7 +125,7 @@ class NumpyInference(Inference):
             )
             for place, block in data.blocks(max(1, _BLOCK // data.n_classes))
         ]
-        return Outputs(*map(np.concatenate, zip(*found or [self._answer(np.empty((0, data.n_classes)))], strict=True)))
+        return _joined(found or [self._answer(np.empty((0, data.n_classes)))])
 
     def sets(self, data: Logits, ids: Any = None, weights: Any = None) -> Bools:
         """Sets of all rows, (n, C)."""
@@ -151,10 +151,22 @@ class NumpyInference(Inference):
         found = self._run(data)
         return found.label, found.confidence
 
-    def arrays(self, data: Logits, ids: Any = None, weights: Any = None) -> PredictionArrays:
+    def arrays(self, data: Logits, ids: Any = None, weights: Any = None) -> PredictionArrays | DecidedArrays:
         """Label, confidence and set of each row."""
         found = self._run(data, ids, weights)
-        return PredictionArrays(found.label, found.confidence, found.sets)
+        arrays = found.label, found.confidence, found.sets
+        return DecidedArrays(*arrays, found.action) if isinstance(found, DecidedOutputs) else PredictionArrays(*arrays)
+
+    def decide(self, data: Logits, ids: Any = None, weights: Any = None) -> tuple[Bools, Ints]:
+        """Sets (n, C) and actions (n,) of rows."""
+        found: Any = self._run(data, ids, weights)
+        return found.sets, found.action
+
+
+def _joined(blocks: Any) -> Outputs | DecidedOutputs:
+    """The rows of all blocks, one after another."""
+    found: Outputs | DecidedOutputs = type(blocks[0])(*map(np.concatenate, zip(*blocks, strict=True)))
+    return found
 
 
 def to_numpy(predictor: "TwoTemperaturePredictor | Document") -> ArrayPredictor:

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from thermoset.errors import FileFormatError
-from thermoset.io.csv_text import is_number, text_errors
+from thermoset.io.delimited import text_errors
 from thermoset.io.files import FilePath, existing, read_at_most
+from thermoset.io.roles import is_number
 from thermoset.quoting import quoted, reason
 
 __all__ = ["SHARE_SUFFIXES", "read_shares"]

@@ -1,117 +1,35 @@
-"""What every file format shares: paths, names, limits, and writing a file whole or not at all."""
+"""What every file shares: its name, its size, errors about it, locks, and being written whole or not at all."""
 
+import errno
 import importlib
-import math
 import os
 import secrets
 import stat
-import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import islice
+from io import FileIO
 from pathlib import Path
 from types import ModuleType
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from thermoset.bounds import whole_number
-from thermoset.data import Logits, as_logits, checked_logits
-from thermoset.data.labels import column_indices
-from thermoset.data.outputs import GROUPS, LABELS, NAMES
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
-from thermoset.quoting import printable, quoted
+from thermoset.quoting import printable
 from thermoset.rows import physical_memory
 
-__all__ = [
-    "FOLDER_SUFFIXES",
-    "GROUPS",
-    "LABELS",
-    "MOST_BYTES",
-    "NAMES",
-    "FilePath",
-    "Ids",
-    "Request",
-    "RowSource",
-    "as_path",
-    "build",
-    "byte_limit",
-    "check_folder",
-    "check_shape",
-    "check_size",
-    "check_targets",
-    "errors_about",
-    "existing",
-    "first_of",
-    "known_suffix",
-    "list_name",
-    "named_classes",
-    "need",
-    "no_column",
-    "read_at_most",
-    "scores_name",
-    "write_all",
-    "write_whole",
-]
+try:
+    import fcntl
+except ImportError:  # there are no such locks on Windows
+    fcntl = None  # type: ignore[assignment]
 
 FilePath = str | os.PathLike[str]
 
-PROBABILITIES = ("probs", "probabilities", "logits")
 FOLDER_SUFFIXES = (".zarr",)  # of folders that are one file of logits
 _PIECE = 1 << 20
 MOST_BYTES = 2**100 - 1  # that can be asked for: more than there are anywhere
-MOST_AXES = 32  # of a NumPy array, before NumPy 2
-WIDEST = 16  # bytes of a number, at most
 LONGEST_MESSAGE = 1000
-
-
-class Request(NamedTuple):
-    """What the user asked for."""
-
-    probabilities: bool
-    max_bytes: int
-    find_labels: bool  # look for labels beside the file: not if the user named a file of labels
-    id_column: str | None = None  # the column (array) that holds ids and is no class
-    n_options: int | None = None  # how many columns multiple choice has, where more than the file's rows have
-    groups: str | None = None  # the column (array) of groups; `groups` where there is one, if the user named none
-    find_groups: bool = True  # look for groups in and beside the file: not if they come from elsewhere
-    ignored: tuple[str, ...] = ()  # columns that are no classes
-    partial_labels: bool = False  # labels may be missing, and are read as they are
-    leave_labels: bool = False  # labels are left out, whatever they are: the user wants none
-    labels: str | None = None  # the column (array) of labels; `label` or `labels` where there is one, if not named
-    classes: tuple[str, ...] | None = None  # the columns that are classes, or names for those of an array
-    known: tuple[str, ...] = ()  # columns that are classes for certain: those of a predictor
-    doubt: bool = True  # refuse columns that do not look like classes: not where rows become no `Logits`
-
-    def is_beside(self, name: str) -> bool:
-        """Whether a column is not a class: it holds groups or ids, or is to be ignored."""
-        if self.classes is not None:
-            return name not in self.classes
-        return name.strip().lower() in GROUPS or name in (self.groups, self.id_column, self.labels, *self.ignored)
-
-
-class Ids(NamedTuple):
-    """The ids of the rows of an open file: how to go through them from the first row on, and whether they are text."""
-
-    read: Callable[[], Iterator[object]]
-    text: bool
-
-
-def no_column(name: str, held: Iterable[str]) -> FileFormatError:
-    """The complaint that there is no such column or array."""
-    found = ", ".join(map(quoted, islice(held, 5)))
-    return FileFormatError(f"there is no {quoted(name)} in the file; it begins with {found}.")
-
-
-class RowSource(NamedTuple):
-    """The scores of an open file: what is known before they are read, and how to read them."""
-
-    shape: tuple[int | None, ...]  # None: how many rows there are is only known after the last
-    classes: object  # names as the file gives them, or None
-    read: Callable[[int], Iterator[object]]  # arrays of at most so many rows, from the first row on
-    ids: Ids | None = None  # if they were asked for
-    groups: Callable[[], Iterator[object]] | None = None  # goes through them from the first row on, where there are any
-    grouped: bool = False  # whether blocks bring their groups with them
-    columns: tuple[str, ...] = ()  # of the classes, where each has a column
 
 
 def as_path(path: object) -> Path:
@@ -131,10 +49,28 @@ def known_suffix(path: Path, suffixes: tuple[str, ...]) -> str:
     >>> known_suffix(Path("VAL.NPZ"), (".npz", ".npy"))
     '.npz'
     """
-    suffix = path.suffix.lower()
+    suffix = suffix_of(path)
     if suffix not in suffixes:
-        raise FileFormatError(f"{path}: unknown kind of file {suffix!r}; known: {', '.join(suffixes)}.")
+        more = _WAYS_OUT.get(path.suffix.lower(), "")
+        raise FileFormatError(f"{path}: unknown kind of file {suffix!r}; known: {', '.join(suffixes)}.{more}")
     return suffix
+
+
+def suffix_of(path: Path) -> str:
+    """The ending that says what kind of file it is, in small letters; of packed text with the ending before it.
+
+    >>> suffix_of(Path("val.CSV.gz")), suffix_of(Path("val.v2.npz"))
+    ('.csv.gz', '.npz')
+    """
+    last = path.suffix.lower()
+    return f"{Path(path.stem).suffix.lower()}{last}" if last == ".gz" else last
+
+
+_WAYS_OUT = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), " Save the sheet as csv: frame.to_csv('val.csv', index=False)."),
+    **dict.fromkeys((".pkl", ".pickle", ".joblib"), " Pickles are never read: np.savez('val.npz', logits=logits)."),
+    **dict.fromkeys((".gz", ".bz2", ".zip", ".zst"), " Unpack it first; of packed files csv.gz and tsv.gz are read."),
+}
 
 
 def existing(path: FilePath, suffixes: tuple[str, ...]) -> tuple[Path, str]:
@@ -182,7 +118,7 @@ def _regular(source: Path) -> os.stat_result:
 
 @contextmanager
 def errors_about(path: Path, done: str = "read") -> Iterator[None]:
-    """Begin what is said about bad input with the path of the file; say the same of trouble with disk and memory.
+    """Begin what is said about bad input with the path of the file, and of trouble with disk and memory.
 
     Whatever a file or its name brings into a message, it stays one line of plain text.
 
@@ -195,7 +131,9 @@ def errors_about(path: Path, done: str = "read") -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise type(error)(f"{printable(str(path))}: {printable(str(error), LONGEST_MESSAGE)}") from None
+        before, message = printable(error.before), printable(error.message, LONGEST_MESSAGE)
+        plain = type(error)(message, row=error.row, name=error.name, column=error.column, before=before)
+        raise plain.about(printable(str(path))) from None
     except MemoryError:
         raise FileFormatError(f"{printable(str(path))}: needs more memory than is available.") from None
     except UnicodeEncodeError as error:
@@ -207,75 +145,6 @@ def errors_about(path: Path, done: str = "read") -> Iterator[None]:
     except OSError as error:
         why = printable(str(error.strerror or error), LONGEST_MESSAGE)
         raise InputError(f"{printable(str(path))}: cannot be {done} ({why}).") from None
-
-
-def build(
-    request: Request, scores: object, labels: object = None, classes: object = None, groups: object = None
-) -> Logits:
-    """Make `Logits` of a file's arrays.
-
-    >>> build(Request(True, 0, True), [[1.0, 0.0]])
-    Logits(1 rows x 2 classes, float64)
-    """
-    if isinstance(scores, Logits):  # rows that are not whole come checked
-        return as_logits(scores, groups=groups)
-    make: Callable[..., Logits] = Logits.from_probabilities if request.probabilities else checked_logits
-    rows = make(scores, None, named_classes(request, classes), groups)
-    if rows.n_rows == 0:
-        raise FileFormatError("the file has no rows.")
-    if labels is None or request.leave_labels:
-        return rows
-    return rows.labelled(column_indices(labels, (rows.n_rows, rows.n_classes), rows.classes))
-
-
-def named_classes(request: Request, found: Any) -> Any:
-    """The names of classes: what the file says, or what the user says where it has none.
-
-    >>> named_classes(Request(False, 0, True, classes=("cat", "dog")), None)
-    ('cat', 'dog')
-    """
-    if request.classes is None or found is None:
-        return request.classes if found is None else found
-    if tuple(found) != request.classes:
-        raise InputError(
-            f"the file names its classes {quoted(list(found))}, and classes were given as "
-            f"{quoted(list(request.classes))}. Leave classes out, or give the same in the same order."
-        )
-    return found
-
-
-def first_of(names: Collection[str], held: Collection[str]) -> str | None:
-    """Return the first of `names` that is held.
-
-    >>> first_of(LABELS, ["logits", "label"])
-    'label'
-    """
-    return next((name for name in names if name in held), None)
-
-
-def scores_name(held: Collection[str], probabilities: bool) -> str:
-    """Find the array of logits, or of probabilities, among the names a file holds.
-
-    >>> scores_name(["labels", "probs"], probabilities=True)
-    'probs'
-    """
-    wanted = PROBABILITIES if probabilities else ("logits",)
-    found = first_of(wanted, held)
-    if found is None:
-        what = " or ".join(repr(name) for name in wanted)
-        hint = " Pass probabilities=True to read probabilities." if first_of(PROBABILITIES, held) else ""
-        holds = ", ".join(printable(name, 40) for name in sorted(held)[:20]) or "nothing"
-        raise FileFormatError(f"no array called {what}; the file holds: {holds}.{hint}")
-    return found
-
-
-def list_name(held: Collection[str], probabilities: bool) -> str | None:
-    """Find the column whose cells are whole rows; timm's inference script calls it `logit` or `prob`.
-
-    >>> list_name(["filename", "logit"], probabilities=False)
-    'logit'
-    """
-    return first_of((*PROBABILITIES, "prob") if probabilities else ("logits", "logit"), held)
 
 
 def need(module: str, extra: str, purpose: str) -> ModuleType:
@@ -313,19 +182,6 @@ def check_size(n_bytes: int, max_bytes: int, what: str) -> None:
             f"{what} declares {n_bytes:,} bytes, above the limit of {max_bytes:,}. "
             f"If the file is trusted, pass a larger max_bytes."
         )
-
-
-def check_shape(shape: Sequence[int], what: str) -> None:
-    """Refuse a shape that no array can have, even without any data, as 0 x 2**62.
-
-    >>> check_shape((10, 3), "array 'logits'")
-    """
-    if (
-        len(shape) > MOST_AXES
-        or min(shape, default=0) < 0
-        or math.prod(size or 1 for size in shape) > sys.maxsize // WIDEST
-    ):
-        raise FileFormatError(f"{what} declares a shape that no array can have: damaged. Save it again.")
 
 
 def check_folder(folder: Path) -> None:
@@ -418,3 +274,49 @@ def write_all(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
         with write_whole(folder / name) as stream:
             stream.write(content)
     return [folder / name for name in contents]
+
+
+_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
+_PAUSE = 0.02  # seconds between two looks at a lock
+
+
+def lock(path: Path, busy: str, patience: float = 0.0) -> FileIO:
+    """Open a file that only one process can have open so; others wait so many seconds, and are told that it is busy.
+
+    Where the file system has no locks, nobody is kept out.
+    """
+    end = time.monotonic() + patience
+    while True:
+        stream = path.open("a+b", buffering=0)
+        try:
+            if fcntl is not None:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            stream.close()
+            if time.monotonic() >= end:
+                raise InputError(busy) from None
+            time.sleep(_PAUSE)
+            continue
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                stream.close()
+                raise
+        with suppress(FileNotFoundError):  # whoever held the lock may have finished and removed the file meanwhile
+            if os.path.samestat(path.stat(), os.fstat(stream.fileno())):
+                return stream
+        stream.close()
+
+
+@contextmanager
+def locked_file(path: Path, busy: str, patience: float) -> Iterator[None]:
+    """Hold a lock by the name of a file that is there for this alone, and goes at the end.
+
+    A process that is killed leaves the file, and not the lock.
+    """
+    with errors_about(path, "written"):
+        stream = lock(path, busy, patience)
+    with stream:
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)

@@ -7,15 +7,17 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from thermoset.errors import InputError
-from thermoset.io.blocks import OPENERS
-from thermoset.io.files import FOLDER_SUFFIXES, FilePath, as_path
-from thermoset.io.group_folders import HIVE
-from thermoset.io.numpy_files import sibling
+from thermoset.io.files import FOLDER_SUFFIXES, FilePath, as_path, suffix_of
+from thermoset.io.formats import READABLE
+from thermoset.io.numpy import sibling
 from thermoset.quoting import quoted
 
 __all__ = ["Where", "found_shards"]
 
 Where = FilePath | Sequence[FilePath]
+
+HIVE = re.compile(r"([^=/]+)=(.*)")
+"""What folders are called that give their rows a value: a key and a value, as Hive and Spark write them."""
 
 SIDECARS = ("labels", "classes", "groups")
 SIDECAR_SUFFIX = ".npy"
@@ -74,7 +76,7 @@ def _found(where: FilePath, sidecars: Collection[str]) -> list[Path]:
     found += [file for match in matches if _is_plain_folder(match) for file in _walk(match, sidecars)]
     if not found:
         what = f"only {quoted(matches[0].name)} and the like, which cannot be read" if matches else "nothing"
-        raise InputError(f"{path}: finds {what}; expected files that end in {', '.join(OPENERS)}.")
+        raise InputError(f"{path}: finds {what}; expected files that end in {', '.join(READABLE)}.")
     return sorted(dict.fromkeys(found), key=_natural)
 
 
@@ -86,7 +88,7 @@ def _in_folder(folder: Path, sidecars: Collection[str]) -> list[Path]:
         raise InputError(f"{folder}: cannot be read ({error.strerror or error}).") from None
     if not found:
         hint = "" if inner is None else f" To look into folders like {quoted(inner)}, pass a glob: {folder}/**/*.npy."
-        raise InputError(f"{folder}: is a folder without files that end in {', '.join(OPENERS)}.{hint}")
+        raise InputError(f"{folder}: is a folder without files that end in {', '.join(READABLE)}.{hint}")
     return sorted(found, key=_natural)
 
 
@@ -103,7 +105,7 @@ def _walk(folder: Path, sidecars: Collection[str]) -> Iterator[Path]:
 
 def _shards_among(files: Iterable[Path], sidecars: Collection[str]) -> list[Path]:
     """Leave out files that accompany logits: labels, class names, groups, manifests."""
-    readable = [file for file in files if file.suffix.lower() in OPENERS and not file.name.startswith((".", "_"))]
+    readable = [file for file in files if suffix_of(file) in READABLE and not file.name.startswith((".", "_"))]
     plain = [file for file in readable if not _MANIFEST.search(file.name)]
     arrays = [file for file in plain if file.suffix.lower() == SIDECAR_SUFFIX]
     bare = [file.with_suffix(SIDECAR_SUFFIX) for file in plain if file.suffix.lower() in FOLDER_SUFFIXES]

@@ -8,7 +8,8 @@
 
 Labels are class names where there are names, else column numbers. Where rows have ids, their column (key) comes first,
 called `id` unless it has another name, then `group`, as text, where rows have groups. A set lists its labels in the
-order of the columns. Confidences are written as the float64 they equal, and are read back exactly.
+order of the columns. Confidences are written as the float64 they equal, and are read back exactly. Where the predictor
+has an answer rule, `action` follows: answer, choose or review.
 
 Where p-values are written, `credibility` and `conformal_confidence` (see `conformal.p_summary`) and the p-values of all
 classes follow: a list `p` in parquet, columns `p_<class>` in csv, an object `p` by class in jsonl (a list where classes
@@ -24,7 +25,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,14 +34,161 @@ from thermoset.data.arrays import class_names
 from thermoset.data.groups import Groups, read_groups
 from thermoset.errors import InputError
 from thermoset.io.files import FilePath, as_path, errors_about, known_suffix, need, write_whole
-from thermoset.io.prediction_blocks import P_COLUMNS, Block, IdKind, Layout, PValues, Write
-from thermoset.io.prediction_columns import ArrowPredictions, Names, PredictionBlock, prediction_block
+from thermoset.p_summary import PSummary, p_summary
 from thermoset.quoting import quoted
 
-__all__ = ["PREDICTION_SUFFIXES", "PredictionWriter", "open_predictions"]
+Names = tuple[str, ...] | None
+"""Class names, in the order of the columns."""
+
+
+class PredictionBlock(NamedTuple):
+    """Predictions for some rows; the set of row i is `members[offsets[i]:offsets[i + 1]]`."""
+
+    label: NDArray[np.int32]
+    confidence: NDArray[np.float64]
+    size: NDArray[np.int32]
+    members: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+
+
+def prediction_block(label: NDArray[Any], confidence: NDArray[Any], sets: NDArray[Any]) -> PredictionBlock:
+    """Gather the labels that are in each set.
+
+    >>> prediction_block(np.array([1]), np.array([0.75]), np.array([[False, True, True]])).members
+    array([1, 2], dtype=int32)
+    """
+    # Flat, because NumPy takes several times as long to find what is true in two dimensions.
+    width = sets.shape[1]
+    found = np.flatnonzero(sets)
+    offsets = np.searchsorted(found, width * np.arange(len(sets) + 1))
+    members, size = (found % max(width, 1)).astype(np.int32), np.diff(offsets).astype(np.int32)
+    return PredictionBlock(label.astype(np.int32), confidence.astype(np.float64), size, members, offsets)
+
+
+def joined_blocks(blocks: Sequence[PredictionBlock]) -> PredictionBlock:
+    """The rows of all blocks, one after another; there may be none.
+
+    >>> one = prediction_block(np.array([1]), np.array([0.75]), np.array([[False, True, True]]))
+    >>> joined_blocks([one, one]).offsets
+    array([0, 2, 4])
+    """
+    label, confidence, size, members = (
+        np.concatenate([np.empty(0, dtype), *(block[place] for block in blocks)])
+        for place, dtype in enumerate((np.int32, np.float64, np.int32, np.int32))
+    )
+    offsets = np.concatenate([[0], np.cumsum(size, dtype=np.int64)])
+    return PredictionBlock(label, confidence, size, members, offsets)
+
+
+class ArrowPredictions:
+    """Predictions as columns of Arrow; labels are names where classes have names, else column numbers.
+
+    >>> import pyarrow
+    >>> block = prediction_block(np.array([1]), np.array([0.75]), np.array([[False, True]]))
+    >>> ArrowPredictions(pyarrow, ("cat", "dog")).columns(block)["set"].to_pylist()
+    [['dog']]
+    """
+
+    def __init__(self, arrow: ModuleType, names: Names) -> None:
+        self._arrow = arrow
+        self._texts = None if names is None else arrow.array(names, arrow.string())
+        kind = arrow.int32() if names is None else arrow.string()
+        self.types = {"label": kind, "confidence": arrow.float64(), "set": arrow.list_(kind), "size": arrow.int32()}
+
+    @property
+    def label_bytes(self) -> int:
+        """About what a label of a set takes."""
+        return 4 if self._texts is None else 4 + self._texts.nbytes // len(self._texts)
+
+    def columns(self, block: PredictionBlock) -> dict[str, Any]:
+        """The columns of a block, by name, in the order and with the types of `types`."""
+        arrow = self._arrow
+        sets = arrow.ListArray.from_arrays(arrow.array(block.offsets, arrow.int32()), self._labels(block.members))
+        confidence, size = arrow.array(block.confidence), arrow.array(block.size)
+        return {"label": self._labels(block.label), "confidence": confidence, "set": sets, "size": size}
+
+    def _labels(self, numbers: NDArray[np.int32]) -> Any:
+        places = self._arrow.array(numbers)
+        return places if self._texts is None else self._texts.take(places)
+
+
+IdKind = Literal["number", "text"]
+
+P_COLUMNS = ("credibility", "conformal_confidence", "p")
+"""What files hold besides, where p-values are written."""
+
+
+class PValues(NamedTuple):
+    """p-values of some rows, (n, C), and what they come to."""
+
+    table: NDArray[np.float64]
+    told: PSummary
+
+    @classmethod
+    def of(cls, table: NDArray[np.float64]) -> "PValues":
+        """As a table of them says."""
+        return cls(table, p_summary(table))
+
+    @property
+    def columns(self) -> tuple[NDArray[np.float64], ...]:
+        """As `P_COLUMNS` names them."""
+        return self.told.credibility, self.told.confidence, self.table
+
+
+class Block(NamedTuple):
+    """Checked predictions, and the ids, groups and p-values of their rows: none if rows have none."""
+
+    found: PredictionBlock
+    ids: list[Any]
+    groups: Groups | None
+    p: PValues | None
+    actions: list[str] | None = None
+
+    @property
+    def after(self) -> list[list[str]]:
+        """The columns that come right after the predictions."""
+        return [] if self.actions is None else [self.actions]
+
+    @property
+    def beside(self) -> list[list[Any]]:
+        """The columns that come before the predictions."""
+        return [*([self.ids] if self.ids else []), *([] if self.groups is None else [list(self.groups)])]
+
+
+class Layout(NamedTuple):
+    """What a file holds.
+
+    Class names, of which kind ids are, whether rows have groups, of how many classes p-values, the name of the ids, and
+    whether rows have actions.
+    """
+
+    names: Names
+    ids: IdKind | None
+    groups: bool
+    n_p: int | None
+    id_column: str = "id"
+    actions: bool = False
+
+    @property
+    def after(self) -> list[str]:
+        """Names of the columns that come right after the predictions."""
+        return ["action"] if self.actions else []
+
+    @property
+    def beside(self) -> list[str]:
+        """Names of the columns that come before the predictions."""
+        return [*([] if self.ids is None else [self.id_column]), *(["group"] if self.groups else [])]
+
+    @property
+    def p_names(self) -> list[str]:
+        """A name for each class that has a p-value."""
+        return list(map(str, range(self.n_p or 0))) if self.names is None else list(self.names)
+
+
+Write = Callable[[Block], None]
 
 PIECE = 1 << 20  # cells of `sets` that are turned into lists at a time, however many rows come at once
-TAKEN = frozenset(("label", "confidence", "size", "set", "group", *P_COLUMNS))  # names of columns and keys
+TAKEN = frozenset(("label", "confidence", "size", "set", "action", "group", *P_COLUMNS))  # names of columns and keys
 ROW_GROUP_BYTES = 1 << 24  # rows of parquet wait until there are so many: small row groups are slow to read
 
 
@@ -66,6 +214,7 @@ class PredictionWriter:
         ids: Sequence[Any] | None = None,
         groups: object = None,
         p: ArrayLike | None = None,
+        actions: Sequence[str] | None = None,
     ) -> None:
         """Write some rows.
 
@@ -83,6 +232,8 @@ class PredictionWriter:
             The group of each row, if the file was opened for them.
         p : float array (n, C), optional
             p-values of all classes, if the file was opened for them.
+        actions : sequence of str, optional
+            What is done with each row, if the file was opened for it.
 
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -94,7 +245,7 @@ class PredictionWriter:
         parts = np.asarray(labels), np.asarray(confidence), np.asarray(sets)
         self._n_classes = _check(*parts, self._n_classes)
         given, table = self._checked_ids(ids, len(parts[0])), self._checked_p(p, parts[2].shape)
-        known = self._checked_groups(groups, len(parts[0]))
+        known, done = self._checked_groups(groups, len(parts[0])), self._checked_actions(actions, len(parts[0]))
         step = max(1, PIECE // max(1, self._n_classes))
         with errors_about(self._path, "written"):
             for first in range(0, len(parts[0]), step):
@@ -102,7 +253,7 @@ class PredictionWriter:
                 found = prediction_block(*(part[some] for part in parts))
                 of_groups = None if known is None else known.take(some)
                 p_values = None if table is None else PValues.of(table[some])
-                self._write(Block(found, given[some], of_groups, p_values))
+                self._write(Block(found, given[some], of_groups, p_values, None if done is None else done[some]))
                 self.sizes.update(found.size.tolist())
 
     def _checked_ids(self, ids: Sequence[Any] | None, n_rows: int) -> list[Any]:
@@ -121,6 +272,13 @@ class PredictionWriter:
                 "groups must be given if the file was opened for them, and only then. See open_predictions."
             )
         return None if groups is None else read_groups(groups, n_rows)
+
+    def _checked_actions(self, actions: Sequence[str] | None, n_rows: int) -> list[str] | None:
+        if (actions is not None) != self._layout.actions or (actions is not None and len(actions) != n_rows):
+            raise InputError(
+                f"actions must be {n_rows} texts if the file was opened for them, else None. See open_predictions."
+            )
+        return None if actions is None else list(actions)
 
     def _checked_p(self, p: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.float64] | None:
         if (p is None) != (self._layout.n_p is None):
@@ -142,6 +300,7 @@ def open_predictions(
     id_column: str = "id",
     groups: bool = False,
     p_values: int | None = None,
+    actions: bool = False,
 ) -> Iterator[PredictionWriter]:
     """Open a file of predictions; it appears under its name when the `with` block ends well, and never otherwise.
 
@@ -159,6 +318,8 @@ def open_predictions(
         Rows have groups, which are written as text, before the predictions.
     p_values : int, optional
         Rows have p-values of so many classes, which is all there are.
+    actions : bool
+        Rows have actions: answer, choose or review.
 
     Raises
     ------
@@ -181,7 +342,7 @@ def open_predictions(
     names = None if classes is None else class_names(classes, len(classes))
     if p_values is not None and names is not None and p_values != len(names):
         raise InputError(f"p_values must be the number of classes, {len(names)}; got {p_values}.")
-    layout = Layout(names, ids, groups, p_values, id_column)
+    layout = Layout(names, ids, groups, p_values, id_column, actions)
     if ids is not None and id_column in {*TAKEN, *(f"p_{name}" for name in layout.p_names)}:
         raise InputError(
             f"ids cannot be called {quoted(id_column)}, as a column of predictions is. Rename their column."
@@ -229,10 +390,10 @@ def _csv(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
         named = labels if names is None else [names[label] for label in labels]
         cells = named, found.confidence.tolist(), found.size.tolist(), _json_sets(found, names)
         last = [] if block.p is None else np.column_stack(block.p.columns).T.tolist()
-        write_rows(zip(*block.beside, *cells, *last, strict=True))
+        write_rows(zip(*block.beside, *cells, *block.after, *last, strict=True))
 
     p_columns = [] if n_p is None else [*list(P_COLUMNS)[:-1], *(f"p_{name}" for name in layout.p_names)]
-    write_rows([(*layout.beside, "label", "confidence", "size", "set", *p_columns)])
+    write_rows([(*layout.beside, "label", "confidence", "size", "set", *layout.after, *p_columns)])
     yield write
 
 
@@ -248,11 +409,13 @@ def _jsonl(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
             before = [
                 f"{head}{_json_value(key)}: {_json_value(one)}, " for head, one in zip(before, column, strict=True)
             ]
-        p = [""] * len(found.label) if block.p is None else _json_p(block.p, names)
+        after = iter([""] * len(found.label) if block.p is None else _json_p(block.p, names))
+        if block.actions is not None:
+            after = (f', "action": {_json_value(one)}{p}' for one, p in zip(block.actions, after, strict=True))
         sure, sets, sizes = found.confidence.tolist(), _json_sets(found, names), found.size.tolist()
         lines = (
-            f'{{{head}"label": {label}, "confidence": {sure!r}, "set": {inside}, "size": {size}{p}}}\n'
-            for head, label, sure, inside, size, p in zip(before, labels, sure, sets, sizes, p, strict=True)
+            f'{{{head}"label": {label}, "confidence": {sure!r}, "set": {inside}, "size": {size}{tail}}}\n'
+            for head, label, sure, inside, size, tail in zip(before, labels, sure, sets, sizes, after, strict=True)
         )
         stream.write("".join(lines).encode())
 
@@ -291,14 +454,15 @@ def _parquet(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
     predictions = ArrowPredictions(arrow, layout.names)
     number = arrow.float64()
     last = {} if n_p is None else dict(zip(P_COLUMNS, (number, number, arrow.list_(number)), strict=True))
-    schema = arrow.schema(first | predictions.types | last)
+    schema = arrow.schema(first | predictions.types | dict.fromkeys(layout.after, arrow.string()) | last)
     cost = RowCost(16 + 8 * (n_p or 0), predictions.label_bytes)
     waiting: list[Any] = []
     n_bytes = 0
 
     def write(block: Block) -> None:
         before = [arrow.array(column, kind) for column, kind in zip(block.beside, first.values(), strict=True)]
-        cells = [*before, *predictions.columns(block.found).values(), *_arrow_p(arrow, block.p)]
+        after = [arrow.array(column, arrow.string()) for column in block.after]
+        cells = [*before, *predictions.columns(block.found).values(), *after, *_arrow_p(arrow, block.p)]
         nonlocal n_bytes
         begin, table = 0, arrow.table(cells, schema=schema)
         # A row group ends with the row that fills it, wherever blocks end: their size must not show in the file.

@@ -1,87 +1,85 @@
 """JSON: an object for each row, with a list of logits; or lm-eval's samples of multiple-choice tasks.
 
 A file has an object in each line, and is read line by line; or it is an array of objects, and is read whole.
+
+A sample of lm-eval (`--log_samples`) has `filtered_resps`, a pair (log-likelihood, is greedy) for each option, as
+numbers or, in newer versions, as text; `target`, the position of the right option or its text; `arguments`, what the
+model was given; and metrics.
 """
 
+import ast
 import json
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from thermoset.data import Logits
-from thermoset.data.outputs import GROUPS
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.data.choices import option_names
 from thermoset.errors import FileFormatError
-from thermoset.io.files import Ids, Request, RowSource, check_size, first_of, list_name, no_column
-from thermoset.io.names import group_name, label_name
-from thermoset.io.rows import ORDER, Row, RowList, class_number, naming, numbers, restored
-from thermoset.io.samples import RESPONSES, gold_option, option_scores
+from thermoset.io.files import check_size
+from thermoset.io.roles import WHOLE_ROWS, Request, is_whole, list_name
+from thermoset.io.table import TEXT, Column, Columns, Forward, Table
 from thermoset.quoting import quoted, reason
 
-__all__ = ["json_column", "json_keys", "open_json", "read_json"]
+RESPONSES = "filtered_resps"
+_BLOCK_ROWS = 512
 
 Fields = dict[str, Any]
 
 
-def read_json(path: Path, request: Request) -> Logits:
-    """Read every record of a file."""
-    return _row_list(path, request).gathered()
-
-
-def open_json(path: Path, request: Request, _: ExitStack) -> RowSource:
-    """Look at the first record, or at all of them if rows differ in length; rows are read in blocks."""
-    rows = _row_list(path, request)
-    width = rows.width()
-    ids = None if request.id_column is None else _ids_of(path, request, request.id_column)
-    name = group_name(next(_records(path, request)), request)
-    groups = None if name is None else partial(json_column, path, name, request)
-    return RowSource((None, width), rows.names(width), partial(rows.blocks, width), ids, groups)
-
-
-def json_column(path: Path, name: str, request: Request) -> Iterator[object]:
-    """The values under a key, from the first record on; None where a record has none."""
-    for row, fields in enumerate(_records(path, request)):
-        if row == 0 and name not in fields:
-            raise no_column(name, fields)
-        yield fields.get(name)
-
-
-def json_keys(path: Path, request: Request) -> tuple[str, ...]:
-    """The keys of the first record."""
-    return tuple(next(_records(path, request), ()))
-
-
-def _row_list(path: Path, request: Request) -> RowList:
-    first = next(_records(path, request), None)
+def read_json(path: Path, asked: Request) -> Table:
+    """Look at the first record, and count the others."""
+    check_size(path.stat().st_size if _is_array(path) else 0, asked.max_bytes, "the file")
+    first = next(_records(path), None)
     if first is None:
         raise FileFormatError("the file has no rows.")
-    samples = RESPONSES in first
-    read = _sample if samples else _row
-    groups = group_name(first, request)
-    return RowList(partial(_rows, path, request, read, groups), samples, request)
+    n_rows = sum(1 for _ in _records(path)) if _is_array(path) else _count_lines(path)
+    if RESPONSES in first:
+        return _samples(path, n_rows, first, asked)
+
+    single = list_name(first, asked.probabilities)
+
+    def look(name: str) -> Column:
+        if isinstance(first[name], list) and (name == single or _is_numbers(first[name])):
+            return _Records(path, (n_rows, len(_numbers(first[name], name, 0))), np.dtype(np.float64), name)
+        return _Records(path, (n_rows, 0) if isinstance(first[name], list) else (n_rows,), TEXT, name)
+
+    if single is not None and not isinstance(first[single], list):
+        _numbers(first[single], single, 0)
+    return Table(Columns(first, look), cells=True)
 
 
-def _records(path: Path, request: Request) -> Iterator[Fields]:
+def _is_array(path: Path) -> bool:
+    with path.open("rb") as stream:
+        begin = stream.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
+    return begin.startswith(b"[")
+
+
+def _count_lines(path: Path) -> int:
+    with path.open("rb") as stream:
+        return sum(1 for line in stream if line.strip(b"\xef\xbb\xbf \t\r\n"))
+
+
+def _records(path: Path) -> Iterator[Fields]:
     """The objects of a file: of its lines, or of the array that it is."""
     try:
-        with path.open(encoding="utf-8-sig") as stream:
-            while (line := stream.readline()) and not line.strip():
-                pass
-            if line.lstrip().startswith("["):
-                check_size(path.stat().st_size, request.max_bytes, "the file")
-                values = _value(line + stream.read(), 0)
+        with path.open(encoding="utf-8-sig", newline="\n") as stream:
+            if _is_array(path):
+                values = _value(stream.read(), 0)
                 yield from (_as_object(value, row) for row, value in enumerate(values))
                 return
-            if not line.lstrip().startswith("{"):
-                begin = quoted(line.strip()[:1])
-                raise FileFormatError(f"not a JSON file: it begins with {begin}; expected an object or an array.")
             row = 0
-            while line:
+            for line in stream:
                 if line.strip():
+                    if row == 0 and not line.lstrip().startswith("{"):
+                        begin = quoted(line.strip()[:1])
+                        raise FileFormatError(f"not a JSON file: it begins with {begin}; expected an object or array.")
                     yield _as_object(_value(line, row), row)
                     row += 1
-                line = stream.readline()
     except UnicodeDecodeError as error:
         raise FileFormatError(f"not UTF-8 text ({error.reason} at byte {error.start}).") from None
 
@@ -106,86 +104,181 @@ def _as_object(value: Any, row: int) -> Fields:
     return value
 
 
-def _rows(path: Path, request: Request, read: Callable[[Fields, Request], Row], groups: str | None) -> Iterator[Row]:
-    applied: set[str] = set()
-    for row, fields in enumerate(_records(path, request)):
-        with naming(f"record {row}"):
-            yield read(fields, request)._replace(group=_group(fields, request, groups))
-            applied.add(str(fields.get("filter")))
-            if len(applied) > 1 and read is _sample:
-                raise FileFormatError(
-                    f"samples of two filters, {' and '.join(map(quoted, sorted(applied)))}; keep the records of one."
-                )
+@dataclass(frozen=True)
+class _Records(Forward):
+    """The values under a key: lists of numbers, or anything else; None where a record has none."""
+
+    name: str = ""
+
+    def blocks(self, _: int) -> Iterator[NDArray[Any]]:
+        """Rows from the first record on."""
+        records = enumerate(_records(self.path))
+        while some := list(islice(records, _BLOCK_ROWS)):
+            values = [self._read(fields, row) for row, fields in some]
+            if self.dtype != TEXT:
+                yield np.array(values, dtype=self.dtype)
+                continue
+            block = np.empty(len(values), dtype=object)
+            block[:] = values
+            yield block
+
+    def _read(self, fields: Fields, row: int) -> Any:
+        if len(self.shape) == 1:
+            return fields.get(self.name)
+        if self.name not in fields:
+            held = ", ".join(map(quoted, list(fields)[:5])) or "nothing"
+            raise FileFormatError(f"record {row}: no list of numbers called {quoted(self.name)}; it has {held}.")
+        values = _numbers(fields[self.name], self.name, row)
+        if len(values) != self.shape[1]:
+            raise FileFormatError(f"row {row} has {len(values)} values, but row 0 has {self.shape[1]}.")
+        return values
 
 
-def _group(fields: Fields, request: Request, name: str | None) -> object:
-    """The group of a record; one that has none where others have one is refused."""
-    if name is None:
-        if request.find_groups and first_of(GROUPS, fields) is not None:
-            raise FileFormatError("has a group, unlike the first record. Give every record a group, or none.")
-        return None
-    if fields.get(name) is None:
-        raise FileFormatError(f"has no {quoted(name)}. Give every record a group, or drop it.")
-    return fields[name]
+def _is_numbers(value: list[Any]) -> bool:
+    return set(map(type, value)) <= {float, int}
 
 
-def _sample(fields: Fields, request: Request) -> Row:
-    if RESPONSES not in fields:
-        raise FileFormatError(f"there is no {RESPONSES!r}, which the first record has.")
-    scores = option_scores(fields)
-    return Row(scores, gold_option(fields, scores) if request.find_labels else None)
-
-
-def _row(fields: Fields, request: Request) -> Row:
-    name = list_name(fields, request.probabilities)
-    if name is None:
-        raise FileFormatError(_missing(fields, request))
-    scores = numbers(fields[name], quoted(name))
-    index = fields.get(ORDER)
-    label = label_name(fields, request)
-    if label is not None and isinstance(fields[label], list) and index is not None:
-        label = None  # names of the classes that 'index' has too
-    if label is not None and isinstance(fields[label], list):
-        class_number(fields[label], quoted(label))  # says that rows are not whole
-    if isinstance(index, list):
-        scores = restored(scores, index)
-    if label is None or not request.find_labels:
-        return Row(scores, None)
-    return Row(scores, class_number(fields[label], quoted(label), request.classes))
-
-
-def _missing(fields: Fields, request: Request) -> str:
-    wanted = "'probs' or 'prob'" if request.probabilities else "'logits' or 'logit'"
-    hint = ""
-    if not request.probabilities and list_name(fields, probabilities=True) is not None:
-        hint = " Pass probabilities=True to read probabilities."
-    held = ", ".join(map(quoted, list(fields)[:5])) or "nothing"
-    return f"no list of numbers called {wanted}; the record has {held}.{hint}"
-
-
-def _ids_of(path: Path, request: Request, name: str) -> Ids:
-    first = next(_records(path, request))
-    if name not in first:
-        raise no_column(name, first)
-    return Ids(partial(_ids, path, request, name), text=not isinstance(first[name], int))
-
-
-def _ids(path: Path, request: Request, name: str) -> Iterator[object]:
-    kind: type | None = None
-    for row, fields in enumerate(_records(path, request)):
-        value = fields.get(name)
-        kind = type(value) if kind is None else kind
-        if type(value) is not kind or kind not in (int, str) or not _usable(value):
-            raise FileFormatError(
-                f"record {row}: {quoted(name)} is {quoted(value)}; ids are whole numbers below 2**63, or text."
-            )
-        yield value
-
-
-def _usable(value: Any) -> bool:
-    if isinstance(value, int):
-        return -(2**63) <= value < 2**63
+def _numbers(value: Any, name: str, row: int) -> list[float]:
+    """Check that a value is a list of numbers."""
+    what = f"record {row}: {quoted(name)}"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        raise FileFormatError(f"{what} is one number, {quoted(value)}; expected one for each class. {WHOLE_ROWS}.")
+    if not isinstance(value, list) or not _is_numbers(value):
+        bad = next((x for x in value if type(x) not in (float, int)), None) if isinstance(value, list) else value
+        inside = " holds" if isinstance(value, list) else " is"
+        raise FileFormatError(f"{what}{inside} {quoted(bad)}; expected a list of numbers, one for each class.")
     try:
-        return bool(str(value).encode().strip())
-    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can say and no file can hold
+        return list(map(float, value))
+    except OverflowError:
+        raise FileFormatError(f"{what} holds a number that is too large.") from None
+
+
+# -- samples of lm-eval ------------------------------------------------------------------------------------------------
+
+
+def _samples(path: Path, n_rows: int, first: Fields, asked: Request) -> Table:
+    """Log-likelihoods of options as `logits`, right options as `labels`, and what else the records have."""
+    width = asked.n_options or max(len(_option_scores(fields, row)) for row, fields in enumerate(_records(path)))
+    columns: dict[str, Column] = {name: _Records(path, (n_rows,), TEXT, name) for name in first}
+    columns["logits"] = _Options(path, (n_rows, width), np.dtype(np.float64))
+    columns["labels"] = _Gold(path, (n_rows,), np.dtype(np.int64))
+    names = option_names(width)
+    return Table(columns, {} if names is None else {"classes": list(names)}, cells=True)
+
+
+@dataclass(frozen=True)
+class _Options(Forward):
+    """The log-likelihoods of options; -inf where a question has fewer."""
+
+    def blocks(self, _: int) -> Iterator[NDArray[Any]]:
+        """Rows from the first record on."""
+        applied: set[str] = set()
+        records, width = enumerate(_records(self.path)), self.shape[1]
+        while some := list(islice(records, _BLOCK_ROWS)):
+            block = np.full((len(some), width), -np.inf)
+            for place, (row, fields) in enumerate(some):
+                scores = _option_scores(fields, row)
+                if len(scores) > width:
+                    raise FileFormatError(
+                        f"row {row} has {len(scores)} options; expected at most {width}. Pass a larger n_options."
+                    )
+                block[place, : len(scores)] = scores
+                applied.add(str(fields.get("filter")))
+            if len(applied) > 1:
+                both = " and ".join(map(quoted, sorted(applied)))
+                raise FileFormatError(f"samples of two filters, {both}; keep the records of one.")
+            yield block
+
+
+@dataclass(frozen=True)
+class _Gold(Forward):
+    """The positions of the right options."""
+
+    def blocks(self, _: int) -> Iterator[NDArray[Any]]:
+        """Rows from the first record on."""
+        records = enumerate(_records(self.path))
+        while some := list(islice(records, _BLOCK_ROWS)):
+            yield np.array([_gold_option(fields, row) for row, fields in some], dtype=np.int64)
+
+
+def _option_scores(record: Fields, row: int) -> list[float]:
+    """The log-likelihood of each option.
+
+    >>> _option_scores({"filtered_resps": [["-4.5", "False"], ["-2.25", "True"]]}, 0)
+    [-4.5, -2.25]
+    """
+    responses = record.get(RESPONSES)
+    if not isinstance(responses, list) or not responses or not all(map(_is_pair, responses)):
+        raise FileFormatError(
+            f"record {row}: filtered_resps is {quoted(responses)}; expected a pair of log-likelihood and is_greedy for "
+            "each option. Only samples of multiple-choice tasks can be read."
+        )
+    scores = [_score(pair[0], row) for pair in responses]
+    # With this metric the options come a second time, without their question.
+    twice = "acc_mutual_info" in record or "acc_mutual_info" in (record.get("metrics") or ())
+    return scores[: len(scores) // 2] if twice else scores
+
+
+def _is_pair(response: Any) -> bool:
+    return isinstance(response, list) and len(response) == 2 and str(response[1]) in ("True", "False")
+
+
+def _score(value: Any, row: int) -> float:
+    try:
+        if not isinstance(value, (str, int, float)) or isinstance(value, bool):
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise FileFormatError(f"record {row}: a log-likelihood is {quoted(value)}; expected a number.") from None
+
+
+def _gold_option(record: Fields, row: int) -> int:
+    """The position of the right option.
+
+    >>> _gold_option({"target": "1", "acc": 1.0, "filtered_resps": [[-4.5, "False"], [-2.25, "True"]]}, 0)
+    1
+    """
+    target, scores = record.get("target"), _option_scores(record, row)
+    what = f"record {row}: target"
+    gold = _position(target, record, len(scores), what)
+    if not 0 <= gold < len(scores):
+        raise FileFormatError(f"{what} is {quoted(target)} and there are {len(scores)} options, counted from 0.")
+    right = record.get("acc")  # whether the likeliest option is the right one: a target that was misread shows here
+    if right in (0, 1) and (int(np.argmax(scores)) == gold) != bool(right):
+        raise FileFormatError(
+            f"{what} {quoted(target)} was read as option {gold}, which contradicts acc = {right}. "
+            "Pass the positions of the right options: load(path, labels='gold.npy')."
+        )
+    return gold
+
+
+def _position(target: Any, record: Fields, n_options: int, what: str) -> int:
+    if isinstance(target, bool) or not isinstance(target, (int, str)):
+        raise FileFormatError(f"{what} is {quoted(target)}; expected the position of the right option, or its text.")
+    if isinstance(target, int) or is_whole(target):
+        return int(float(target))
+    if target.startswith("[") and _is_list(target):
+        raise FileFormatError(f"{what} is {quoted(target)}: several right options; expected one for each question.")
+    texts = _continuations(record.get("arguments"))[:n_options]
+    if texts.count(target.strip()) != 1:
+        raise FileFormatError(
+            f"{what} {quoted(target)} is the text of {texts.count(target.strip())} options; expected exactly one. "
+            "Pass the positions of the right options: load(path, labels='gold.npy')."
+        )
+    return texts.index(target.strip())
+
+
+def _is_list(text: str) -> bool:
+    try:
+        return isinstance(ast.literal_eval(text), list)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
         return False
+
+
+def _continuations(arguments: Any) -> list[str]:
+    """The texts of the options: the second argument of each request, in either form of the file."""
+    requests = list(arguments.values()) if isinstance(arguments, dict) else arguments
+    if not isinstance(requests, list):
+        return []
+    pairs = [list(one.values()) if isinstance(one, dict) else one for one in requests]
+    return [str(pair[1]).strip() for pair in pairs if isinstance(pair, list) and len(pair) > 1]

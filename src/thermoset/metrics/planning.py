@@ -1,7 +1,10 @@
-"""How many conformal rows an alpha and a coverage half-width need, and what n rows give.
+"""How many conformal rows an alpha and a coverage half-width need, what n rows give, and how many rows an answer needs.
 
 The coverage of a predictor fitted on n rows is itself random, Beta(k, n + 1 - k) with k = ceil((n + 1)(1 - alpha))
 (see `thermoset.metrics.laws`). A plan requires it to lie within 1 - alpha ± width with the given confidence.
+
+A claim that answered rows have an error of at most e takes an exact binomial test: m answered rows with x errors pass
+if P(Bin(m, e) <= x) is at most 1 - confidence (see `thermoset.decisions`).
 """
 
 import math
@@ -9,17 +12,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import betainc, betaincc
+from scipy.special import betainc, betaincc, ndtri
 
-from thermoset.arrays import Floats
-from thermoset.bounds import MOST_ROWS, whole_number
+from thermoset.arrays import Floats, Ints
+from thermoset.bounds import MOST_ROWS, exact_number, whole_number
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.quoting import quoted
 
 _SMALLEST_WIDTH = Fraction(1, 10**5)  # at alpha = 0.1 three billion rows; below it, it is a slip of the keyboard
 _CHUNK = 4096  # row numbers tried at once
+_POWER = 0.8
+_MOST_TEETH = 500  # errors that may pass
+_SMALLEST_ERROR = Fraction(1, 10**5)  # it takes 300,000 rows without an error
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,10 @@ class Plan:
     `rows_minimum` rows give a finite threshold; `rows` rows, or any larger number, keep the coverage within 1 - alpha ±
     `width` with probability `confidence` (without a width, `rows` equals `rows_minimum`). `half_width` is the
     half-width that exactly `rows` rows give.
+
+    With an `answer`: `answered_minimum` answered rows without an error are the fewest that prove it, and with
+    `answered` rows, or any larger number, a model with half the error passes with probability 0.8. These are conformal
+    rows above the threshold: a model that answers a third of its rows needs three times as many.
     """
 
     alpha: float
@@ -37,10 +46,14 @@ class Plan:
     rows_minimum: int
     rows: int
     half_width: float
+    answered_minimum: int | None = None
+    answered: int | None = None
 
 
-def plan(alpha: Alpha, width: Alpha | None = None, confidence: float = 0.95) -> Plan:
-    """Compute how many conformal rows an alpha and a coverage half-width need.
+def plan(
+    alpha: Alpha = 0.1, width: Alpha | None = None, confidence: float = 0.95, *, answer: str | None = None
+) -> Plan:
+    """Compute how many conformal rows an alpha, a coverage half-width and an answer rule ("error<=0.02") need.
 
     P(n) = P(| coverage - (1 - alpha) | <= width) does not rise steadily (k jumps: a saw), so `rows` is the
     smallest n >= `rows_minimum` with P(n') >= confidence for n' = n and for every larger n'.
@@ -50,6 +63,8 @@ def plan(alpha: Alpha, width: Alpha | None = None, confidence: float = 0.95) -> 
     >>> answer = plan(alpha=0.1, width=0.02)
     >>> coverage_half_width(answer.rows - 1, 0.1) > 0.02 >= coverage_half_width(answer.rows, 0.1)
     True
+    >>> plan(answer="error<=0.02").answered_minimum  # 0.98**149 is the first power that is at most 0.05
+    149
     """
     level = exact_level(alpha)
     sure = exact_level(confidence, "confidence", "0.95")
@@ -62,6 +77,7 @@ def plan(alpha: Alpha, width: Alpha | None = None, confidence: float = 0.95) -> 
                 "try 0.01."
             )
         rows = _rows_for(level, half, float(1 - sure))
+    error = None if answer is None else read_error(answer)
     return Plan(
         alpha=float(level),
         width=None if width is None else float(half),
@@ -69,7 +85,91 @@ def plan(alpha: Alpha, width: Alpha | None = None, confidence: float = 0.95) -> 
         rows_minimum=minimum,
         rows=rows,
         half_width=coverage_half_width(rows, level, confidence),
+        answered_minimum=None if error is None else fewest_answers(error, 1 - sure),
+        answered=None if error is None else answers_for(error, float(error) / 2, 1 - sure),
     )
+
+
+# ---- answers ---------------------------------------------------------------------------------------------------------
+
+
+def read_error(answer: object) -> Fraction:
+    """The bound of an answer rule such as "error<=0.02", as it was typed.
+
+    >>> read_error("error <= 0.02")
+    Fraction(1, 50)
+    """
+    name, _, number = str(answer).partition("<=")
+    bound = exact_number(number.strip()) if name.strip() == "error" else None
+    if bound is None or not _SMALLEST_ERROR <= bound <= Fraction(1, 2):
+        raise InputError(
+            f"answer must be 'error<=E', with a share of wrong answers E from {float(_SMALLEST_ERROR):g} to 0.5; got "
+            f"{quoted(answer)}. Try 'error<=0.02'.",
+        )
+    return bound
+
+
+def most_errors(answered: Ints, error: Fraction, delta: Fraction) -> Ints:
+    """The most errors with which so many answered rows pass the test, -1 where even none are too many.
+
+    >>> most_errors(np.array([58, 59, 92, 93]), Fraction(1, 20), Fraction(1, 20))  # 0.95**59 < 0.05 < 0.95**58
+    array([-1,  0,  0,  1])
+    """
+    m, bound, level = np.asarray(answered, dtype=np.int64), float(error), float(delta)
+    fewest, most = np.full(m.shape, -1, dtype=np.int64), np.ceil(m * bound).astype(np.int64)
+    while np.any(most - fewest > 1):  # fewest passes, most does not
+        middle = (fewest + most) // 2
+        good = at_most(np.maximum(middle, 0), m, bound) <= level
+        fewest, most = np.where(good, middle, fewest), np.where(good, most, middle)
+    return fewest
+
+
+def at_most(errors: Ints, answered: Ints, risk: float) -> Floats:
+    """P(Bin(answered, risk) <= errors).
+
+    >>> float(at_most(np.array(1), np.array(3), 0.5))  # 1/8 + 3/8
+    0.5
+    """
+    return np.asarray(np.where(errors >= answered, 1.0, betaincc(errors + 1.0, np.maximum(answered - errors, 1), risk)))
+
+
+def fewest_answers(error: Fraction, delta: Fraction) -> int:
+    """The fewest answered rows, all right, that pass: the smallest m with (1 - error)**m <= delta."""
+    return math.ceil(math.log(delta) / math.log1p(-float(error)))
+
+
+def answers_for(error: Fraction, risk: float, delta: Fraction, power: float = _POWER) -> int | None:
+    """Smallest number of answered rows from which on a model with this risk passes with this power.
+
+    The power is a saw: with one row more, and no error more allowed, it falls. None where no number is enough.
+    """
+    bound = float(error)
+    if risk >= bound:
+        return None
+    spread = -ndtri(float(delta)) * math.sqrt(bound * (1 - bound)) + ndtri(power) * math.sqrt(risk * (1 - risk))
+    about = (spread / (bound - risk)) ** 2  # by the normal law, which is enough where errors are many
+    teeth = math.ceil(3 * bound * about) + 20
+    if teeth > _MOST_TEETH:
+        return math.ceil(about)
+    first = _first_to_pass(np.arange(teeth + 1), error, delta)
+    chance = at_most(np.arange(teeth), first[1:] - 1, risk)  # at the end of each tooth, where the power is least
+    return int(first[np.flatnonzero(chance < power).max(initial=-1) + 1])
+
+
+def _first_to_pass(errors: Ints, error: Fraction, delta: Fraction) -> Ints:
+    """The fewest answered rows that pass with so many errors."""
+    bound, level = float(error), float(delta)
+    fails, passes = errors.copy(), np.ceil((errors + 1) / bound).astype(np.int64)
+    while np.any(short := at_most(errors, passes, bound) > level):
+        passes = np.where(short, 2 * passes, passes)
+    while np.any(passes - fails > 1):
+        middle = (fails + passes) // 2
+        good = at_most(errors, middle, bound) <= level
+        fails, passes = np.where(good, fails, middle), np.where(good, middle, passes)
+    return passes
+
+
+# ---- coverage --------------------------------------------------------------------------------------------------------
 
 
 def coverage_half_width(n: int, alpha: Alpha, confidence: float = 0.95) -> float:
@@ -82,6 +182,8 @@ def coverage_half_width(n: int, alpha: Alpha, confidence: float = 0.95) -> float
     >>> round(coverage_half_width(1, alpha=0.5), 12)  # coverage is uniform on (0, 1): half of 0.95
     0.475
     """
+    from scipy.optimize import brentq  # noqa: PLC0415 - answer rules do without
+
     level = exact_level(alpha)
     outside = float(1 - exact_level(confidence, "confidence", "0.95"))
     rows = whole_number(n, "n", 0, MOST_ROWS, "Try n=1000.")

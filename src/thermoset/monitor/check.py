@@ -26,6 +26,7 @@ from thermoset.data import Logits
 from thermoset.data.groups import Groups, read_groups
 from thermoset.data.top_rows import tops_of
 from thermoset.data.weights import checked_weights
+from thermoset.decisions import AnswerClaim
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, exact_level
 from thermoset.metrics import (
@@ -52,6 +53,7 @@ from thermoset.metrics.probabilities import (
 from thermoset.monitor.promise import Promise, lower_tails, marginal_coverage, part_laws, union_coverage
 from thermoset.monitor.report import (
     FAIL_ON,
+    AnswerCheck,
     CalibrationCheck,
     CheckReport,
     ConfidenceRange,
@@ -59,7 +61,7 @@ from thermoset.monitor.report import (
     PartGap,
     PartTable,
 )
-from thermoset.predictor.sets import Inference, RowSets
+from thermoset.predictor.sets import ANSWER, Inference, RowSets
 from thermoset.rows import block_rows, map_rows, sum_rows
 from thermoset.uniforms import stream
 
@@ -177,6 +179,11 @@ class RowFacts(NamedTuple):
             distance=brier_terms(probs, labels),
         )
 
+    def take(self, rows: Ints) -> "RowFacts":
+        """Those of some rows."""
+        columns: Any = (column[rows] for column in self)
+        return RowFacts(*columns)
+
 
 def calibration_check(facts: RowFacts, n_bins: int = N_BINS) -> CalibrationCheck:
     """Measure the probabilities and test whether confidence is calibrated.
@@ -273,8 +280,9 @@ def check(
     The promise is broken if marginal coverage is below 1 - alpha, significantly so (p < 0.001); with thresholds by
     class, cluster or group, also if this holds for one of them with a Holm-adjusted p-value. `groups`, one name or
     number per row, adds the coverage of each group of rows. `fail_on` adds further tests at the same level: "classes"
-    and "groups" (one of them has coverage below 1 - alpha, even if nothing was promised for it) and "confidence"
-    (answers are right less or more often than their confidence says). A predictor that keeps its promise fails each
+    and "groups" (one of them has coverage below 1 - alpha, even if nothing was promised for it), "confidence"
+    (answers are right less or more often than their confidence says) and "answers" (more of the rows that a predictor
+    answers alone are wrong than was claimed). A predictor that keeps its promise fails each
     test at most once in a thousand times.
 
     >>> sets = np.eye(2, dtype=bool)[[0] * 82 + [1] * 18]
@@ -327,6 +335,11 @@ def check_rows(
             sets = inference.sets(some, None, None if own is None else own[place])
             for column, part in zip(facts, RowFacts.of(sets, probs, labels[place]), strict=True):
                 column[place] = part
+    if (rule := inference.document.answers) is not None:
+        answered = inference.actions(data, None, weights) == ANSWER
+        return _check_decided(inference, facts, labels, answered, promise, fail_on, data.groups, rule.claim, bins)
+    if "answers" in fail_on:
+        raise InputError("fail_on='answers' needs a predictor with an answer rule. Fit it with answer=.")
     report = check_facts(
         facts,
         labels,
@@ -338,6 +351,33 @@ def check_rows(
         classwise=calibration_of_bins(bins),
     )
     return report if whole else replace(report, undecided=int(inference.undecided(data, None, weights).sum()))
+
+
+def _check_decided(
+    inference: Inference, facts: RowFacts, labels: Ints, answered: Bools, promise: Promise,
+    fail_on: str | Iterable[str], groups: Groups | None, claim: AnswerClaim, bins: BinCounts,
+) -> CheckReport:  # fmt: skip
+    """Coverage and sizes of the rows that are not answered, errors of those that are, and the confidence of all."""
+    left = np.flatnonzero(~answered)
+    some = left if len(left) else np.arange(len(labels))
+    report = check_facts(
+        facts.take(some),
+        labels[some],
+        inference.document.n_classes,
+        promise,
+        fail_on=fail_on,
+        class_names=inference.document.classes,
+        groups=None if groups is None else groups.take(some),
+        classwise=calibration_of_bins(bins),
+    )
+    if not len(left):  # nothing is promised of sets that nobody sees
+        nothing = replace(report.marginal, rows=0, hits=0, coverage=np.nan, p_value=1.0)
+        report = replace(report, rows=0, marginal=nothing)
+    n, errors = len(labels) - len(left), int(np.count_nonzero(answered & ~facts.correct))
+    low, high = (float(end) for end in clopper_pearson(errors, n))
+    chance = float(binom.sf(errors - 1, n, claim.bound))
+    answers = AnswerCheck(len(labels), n, errors, claim.bound, low, high, chance)
+    return replace(report, calibration=calibration_check(facts), answers=answers)
 
 
 def _facts_of_block(block: Block, labels: Ints, sets: RowSets, softmax: CalibratedSoftmax) -> RowFacts:

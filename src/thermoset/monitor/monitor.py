@@ -17,13 +17,12 @@ from thermoset.data.labels import partial_indices
 from thermoset.data.row_keys import row_keys
 from thermoset.data.top_rows import tops_of
 from thermoset.errors import InputError
-from thermoset.io.files import as_path
-from thermoset.io.locks import locked_file
+from thermoset.io.files import as_path, locked_file
 from thermoset.monitor.state import BatchRows, MonitorState, Reference, read_state, row_identities, write_state
 from thermoset.monitor.status import MonitorStatus, PartKind, summarize
 from thermoset.predictor.document import Document
 from thermoset.predictor.leakage import find_leakage
-from thermoset.predictor.sets import Inference, RowSets
+from thermoset.predictor.sets import ANSWER, Inference, RowSets
 from thermoset.quoting import quoted
 from thermoset.rows import map_rows
 from thermoset.uniforms import checked_ids
@@ -166,6 +165,9 @@ class Monitor:
         or mixes rows of an earlier batch with others, is refused; one without rows changes nothing. Whether a label is
         known must not depend on whether the set contains it.
 
+        Where the predictor answers rows alone, coverage is that of the others, and the labels of answered rows test
+        the claimed error. Label a random sample of those: it may be small, and must not depend on the answer.
+
         Parameters
         ----------
         logits : array-like (n, C), or Logits
@@ -227,7 +229,15 @@ class Monitor:
             hit=hit,
             correct=correct,
             part=np.where(labels >= 0, part, -1),
+            answered=self._answered(data, ids),
         )
+
+    def _answered(self, data: Logits, ids: Any) -> Bools:
+        """Which rows are answered alone."""
+        inference = self.predictor._inference
+        if inference.answers is None:
+            return np.zeros(len(data), dtype=np.bool_)
+        return np.asarray(inference.actions(data, ids) == ANSWER)
 
     def _parts(self, data: Logits, labels: Ints) -> tuple[PartKind, tuple[str, ...], Ints]:
         """What the parts are, the groups that are known and then those that are new, and the place of each row."""

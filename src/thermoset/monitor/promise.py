@@ -19,6 +19,9 @@ With n conformal rows behind a threshold and k = ceil((n + 1)(1 - alpha)):
   sample size, which may be any number: Beta-Binomial(m; (n' + 1)(1 - alpha), (n' + 1) alpha) has mean 1 - alpha and
   stands for the law. It is an approximation, and reports say so.
 
+- With an answer rule: the law of one threshold, from the unanswered conformal rows, for unanswered rows. The test that
+  ended the walk failed, so that wrong rows are if anything too many among those, and coverage is at least that.
+
 Tests of coverage are one-sided: too few hits. Where scores tie (deterministic ones, and top labels with
 `allow_empty=False`) sets only get larger, and the law is a lower bound: p-values are too large rather than too small,
 and an alarm means what it says.
@@ -117,6 +120,7 @@ class Promise:
         elif document.shift is not None:
             effective = document.shift.effective_rows
         like_fresh = not document.is_weighted and document.shift is None and not document.provenance.top_rows
+        like_fresh = like_fresh and document.answers is None
         return cls(
             alpha=document.alpha,
             pool_sizes=document.pool_sizes,

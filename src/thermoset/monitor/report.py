@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SIGNIFICANCE = 0.001
 """A promise is called broken when such data would have a probability below this if it were kept."""
 
-FAIL_ON = ("classes", "groups", "confidence")
+FAIL_ON = ("classes", "groups", "confidence", "answers")
 """What a check can fail on besides broken promises."""
 
 _SHOWN = 10  # classes or groups that a notebook shows
@@ -61,6 +61,35 @@ class MarginalCoverage:
         With few conformal rows k / (n + 1) exceeds 1 - alpha, and the law demands more than was promised.
         """
         return self.p_value < SIGNIFICANCE and self.coverage < self.promised
+
+
+@dataclass(frozen=True)
+class AnswerCheck:
+    """Errors among the rows that are answered alone, and the probability of so many or more at the claimed bound."""
+
+    rows: int
+    answered: int
+    errors: int
+    bound: float
+    low: float
+    high: float
+    p_value: float
+
+    @property
+    def broken(self) -> bool:
+        """Whether more answers are wrong than was claimed, with a p-value below `SIGNIFICANCE`."""
+        return self.p_value < SIGNIFICANCE
+
+    @property
+    def sentence(self) -> str:
+        """The numbers in a sentence."""
+        share = f"{self.answered:,} of {self.rows:,} rows are answered alone"
+        if not self.answered:
+            return f"{share}."
+        return (
+            f"{share}, and {self.errors:,} of these are wrong: {self.errors / self.answered:.4f} ({self.low:.4f} to "
+            f"{self.high:.4f}), claimed: at most {self.bound:g} (p = {self.p_value:.2g})."
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -308,6 +337,9 @@ class CheckReport(AsTable):
         with coverage 1 - alpha, which was not promised for it.
     group_names : tuple of str, or None
         Names of the groups.
+    answers : AnswerCheck or None
+        Errors among answered rows, where the predictor has an answer rule. Coverage and sizes are then those of the
+        other rows, and `rows` counts these.
     """
 
     promise: "Promise"
@@ -328,6 +360,7 @@ class CheckReport(AsTable):
     undecided: int | None = None
     groups: CoverageTable | None = None
     group_names: tuple[str, ...] | None = None
+    answers: AnswerCheck | None = None
 
     @property
     def broken(self) -> tuple[str, ...]:
@@ -349,6 +382,8 @@ class CheckReport(AsTable):
             sentences.append(self.classes.sentence("classes", self.class_names and [*map(repr, self.class_names)]))
         if "confidence" in self.fail_on:
             sentences.append(self.calibration.sentence)
+        if "answers" in self.fail_on and self.answers is not None and self.answers.broken:
+            sentences.append(self.answers.sentence)
         return tuple(sentence for sentence in sentences if sentence)
 
     @property
@@ -364,7 +399,9 @@ class CheckReport(AsTable):
         """
         confidence = None if "confidence" in self.fail_on else self.calibration.sentence
         parts = self.parts.table.sentence("parts of the rows", self.parts.phrases)
-        return tuple(sentence for sentence in (confidence, self.weight_note, self.group_note, parts) if sentence)
+        answers = None if self.answers is None or self.answers.sentence in self.broken else self.answers.sentence
+        found = answers, confidence, self.weight_note, self.group_note, parts
+        return tuple(sentence for sentence in found if sentence)
 
     @property
     def weight_note(self) -> str | None:
@@ -474,6 +511,7 @@ class CheckReport(AsTable):
             "group_names": list(self.group_names) if self.group_names else None,
             "group_law": self.groups.law if self.groups else None,
             "groups": self.groups.to_json_dicts() if self.groups else None,
+            "answers": None if self.answers is None else asdict(self.answers),
         }
 
 

@@ -30,6 +30,7 @@ from thermoset.io.files import FilePath, as_path, errors_about, read_at_most, wr
 from thermoset.kernels import GOLDEN
 from thermoset.levels import conformal_rank
 from thermoset.monitor.evidence import (
+    SHARE_OVER,
     SHARE_UNDER,
     CoverageTest,
     EProcess,
@@ -95,7 +96,8 @@ class Reference:
 
     `predictor` is a checksum, `law` that of all rows (None where there is none), `sizes` and `confidence` the counts of
     the conformal rows by set size and by bin of confidence, empty where later rows need not be like them, and `rows`
-    their number.
+    their number. `answer_bound` is the claimed error of answered rows, where there is an answer rule: coverage and its
+    parts then concern the others.
     """
 
     predictor: str
@@ -106,6 +108,7 @@ class Reference:
     sizes: tuple[int, ...]
     confidence: tuple[int, ...]
     rows: int
+    answer_bound: float | None = None
 
     @classmethod
     def of(cls, inference: Inference) -> "Reference":
@@ -129,6 +132,7 @@ class Reference:
             sizes=document.sizes if alike else (),
             confidence=document.confidence.counts if alike and document.confidence is not None else (),
             rows=document.provenance.conformal_rows,
+            answer_bound=None if document.answers is None else document.answers.claim.bound,
         )
 
     @property
@@ -179,7 +183,8 @@ class BatchRows:
     reference), all 0 without a reference; key : a hash of the logits, and of the id where there is one;
     label : column number, -1 where it is missing; hit, correct : whether the set holds the label, and whether the
     likeliest label is right, False where it is missing; part : place of the class, cluster or group that the row counts
-    for, -1 where there is no label; part_kind : which of these; groups : the names of the groups by place.
+    for, -1 where there is no label; part_kind : which of these; groups : the names of the groups by place; answered :
+    whether the row is answered alone.
     """
 
     name: str
@@ -194,6 +199,7 @@ class BatchRows:
     hit: Bools
     correct: Bools
     part: Ints
+    answered: Bools
 
     @property
     def digest(self) -> str:
@@ -285,34 +291,39 @@ class PartCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class StoredBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
     """One batch: what `BatchRecord` says of it, and what its rows are recognised by.
 
-    `labels_of` has a bit for each row that has a label; it is empty where all rows have one, or none.
+    `labels_of` has a bit for each row that has a label; it is empty where all rows have one, or none. The record counts
+    labels of rows that are not answered alone; `answered` has how many others have a label, and `errors` how many of
+    these are wrong.
     """
 
     record: BatchRecord
     digest: str
     sketch: tuple[int, ...]
     labels_of: bytes = b""
+    answered: int = 0
+    errors: int = 0
 
     @property
     def labelled(self) -> Bools:
         """Which rows have a label."""
         record = self.record
         if not self.labels_of:
-            return np.full(record.rows, record.labelled == record.rows)
+            return np.full(record.rows, record.labelled + self.answered == record.rows)
         bits = np.frombuffer(self.labels_of, dtype=np.uint8)
         return np.unpackbits(bits, count=record.rows).astype(np.bool_)
 
     def with_labels(self, batch: BatchRows, new: Bools) -> "StoredBatch":
         """The same with those labels of the batch that are new."""
-        has, old = self.labelled | new, self.record
+        has, old, others, alone = self.labelled | new, self.record, new & ~batch.answered, new & batch.answered
         record = replace(
             old,
-            labelled=int(has.sum()),
-            hits=old.hits + int(batch.hit[new].sum()),
-            correct=old.correct + int(batch.correct[new].sum()),
+            labelled=old.labelled + int(others.sum()),
+            hits=old.hits + int(batch.hit[others].sum()),
+            correct=old.correct + int(batch.correct[others].sum()),
         )
-        bits = np.packbits(has).tobytes() if 0 < record.labelled < record.rows else b""
-        return msgspec.structs.replace(self, record=record, labels_of=bits)
+        bits = np.packbits(has).tobytes() if 0 < int(has.sum()) < record.rows else b""
+        answered, errors = self.answered + int(alone.sum()), self.errors + int((alone & ~batch.correct).sum())
+        return msgspec.structs.replace(self, record=record, labels_of=bits, answered=answered, errors=errors)
 
 
 class MonitorState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -333,6 +344,7 @@ class MonitorState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     joint: float | None
     size: RankTest | None
     confidence: RankTest | None
+    answer_bound: float | None = None
     parts: PartCounts | None = None
     crossed: dict[str, int] = {}
     changes: dict[str, tuple[int, ...]] = {}
@@ -359,6 +371,7 @@ class MonitorState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             joint=0.0 if reference.own_laws else None,
             size=ranks(counts) if reference.sizes else None,
             confidence=ranks(reference.confidence) if reference.confidence else None,
+            answer_bound=reference.answer_bound,
         )
 
     @property
@@ -386,7 +399,16 @@ class MonitorState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             each["under"] = self.joint, -math.log(self.delta * SHARE_UNDER)
             if self.parts is not None:
                 each["parts"] = max(self.parts.peaks, default=0.0), self.part_bar
+        if self.answer_bound is not None:  # it takes the share of too many hits, which are not tested then
+            answered, errors = self.audited
+            log_e = fixed_evidence(answered - errors, answered, 1 - self.answer_bound)
+            each["answers"] = float(log_e), -math.log(self.delta * SHARE_OVER)
         return each
+
+    @property
+    def audited(self) -> tuple[int, int]:
+        """Labelled rows that are answered alone, and the wrong ones among them."""
+        return sum(one.answered for one in self.batches), sum(one.errors for one in self.batches)
 
     @property
     def part_bar(self) -> float:
@@ -444,14 +466,15 @@ class MonitorState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         """The state with those labels of the batch at a place that are new."""
         laws = reference.part_laws(batch.part_kind)
         zeros = (0,) * len(laws.rank)
-        parts = (self.parts or PartCounts(batch.part_kind, (), zeros, zeros, zeros)).after(batch, new, laws)
+        others = new & ~batch.answered
+        parts = (self.parts or PartCounts(batch.part_kind, (), zeros, zeros, zeros)).after(batch, others, laws)
         joint, own = self.joint, laws.promised
         if joint is not None:
             rows, hits = (np.array(column)[: len(own)][own] for column in (parts.rows, parts.hits))
             joint = joint_evidence(hits, rows, laws.rank[own], laws.pool[own])
         batches = list(self.batches)
         batches[place] = batches[place].with_labels(batch, new)
-        coverage = None if self.coverage is None else self.coverage.after(batch.hit[new])
+        coverage = None if self.coverage is None else self.coverage.after(batch.hit[others])
         return msgspec.structs.replace(self, parts=parts, joint=joint, coverage=coverage, batches=tuple(batches))
 
     def _with_evidence(self, before: "MonitorState") -> "MonitorState":

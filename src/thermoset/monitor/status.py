@@ -30,6 +30,7 @@ TITLES = {
     "parts": "coverage of a part too low",
     "size": "set sizes changed",
     "confidence": "confidence changed",
+    "answers": "too many wrong answers",
 }
 """What each test looks for, in the order in which they are shown."""
 
@@ -89,7 +90,7 @@ class TestStatus:
 
     Attributes
     ----------
-    name : "under", "over", "parts", "size" or "confidence"
+    name : "under", "over", "parts", "size", "confidence" or "answers"
         Which one.
     title : str
         What it looks for, in words.
@@ -292,7 +293,7 @@ def summarize(state: "MonitorState", reference: "Reference") -> MonitorStatus:
         sentences=(),
         advice=(),
     )
-    spoken = _sentences(status, changed, _untested(state, reference))
+    spoken = _sentences(status, changed, [*_audit(state), *_untested(state, reference)])
     return replace(status, sentences=spoken, advice=_advice(status))
 
 
@@ -348,6 +349,17 @@ def _change(state: "MonitorState", reference: "Reference", alarmed: set[str]) ->
 
 
 # ---- wording ---------------------------------------------------------------------------------------------------------
+
+
+def _audit(state: "MonitorState") -> list[str]:
+    """What labels of answered rows show, where there is an answer rule."""
+    if state.answer_bound is None:
+        return []
+    answered, errors = state.audited
+    if not answered:
+        return ["No answered row has a label: label a random sample of them to test the claimed error."]
+    seen = f"{errors:,} of {answered:,} labelled answers are wrong ({errors / answered:.4f})"
+    return [f"{seen}; claimed: at most {state.answer_bound:g}."]
 
 
 def _untested(state: "MonitorState", reference: "Reference") -> list[str]:
@@ -434,6 +446,7 @@ def _alarm_sentence(status: MonitorStatus, test: TestStatus) -> str:
         "parts": f"Coverage of {PLURALS[status.part_kind]} is lower than promised: {_list(low)}",
         "size": f"Set sizes have changed (mean {last.mean_size:.3g} in the last batch{size})",
         "confidence": f"Confidence has changed (mean {last.mean_confidence:.3f} in the last batch)",
+        "answers": "More of the rows that are answered alone are wrong than was claimed",
     }[test.name]
     chance = f"{math.exp(test.log_bar):,.0f}"
     return f"{subject}: alarm in {first.called}{at} (the chance of a false alarm is at most 1 in {chance})."
@@ -452,6 +465,8 @@ def _advice(status: MonitorStatus) -> tuple[str, ...]:
     first = status.changed_from
     if first is None:
         return ()
+    if {test.name for test in status.tests if test.crossed_batch is not None} == {"answers"}:
+        return ("Let people look at all rows, and recalibrate the predictor on recent labelled rows.",)
     return (_advice_on_rows(status, first) if status.since is None else _advice_on_coverage(status),)
 
 

@@ -12,7 +12,7 @@ from thermoset.looks import Look, score_looks
 from thermoset.notebook import PanelAxis, names_of_points
 from thermoset.plots.curve_figures import BEHIND_TEXT, INK, figure
 from thermoset.tuning import Choice, Outlook
-from thermoset.tuning.alternatives import (
+from thermoset.tuning.choice import (
     FRONTS,
     Alternative,
     Front,

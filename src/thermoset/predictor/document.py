@@ -30,6 +30,8 @@ from thermoset.conformal.recipe import Recipe
 from thermoset.conformal.scoring import Scoring
 from thermoset.data.groups import Groups
 from thermoset.data.input_kinds import INPUT_KINDS
+from thermoset.decisions import WRONG, AnswerClaim, Proposal, word
+from thermoset.decisions import Number as AnswerLevel
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import errors_about, read_at_most, write_whole
 from thermoset.levels import exact_level
@@ -115,9 +117,7 @@ class StoredScores(Stored, frozen=True, kw_only=True):
     @classmethod
     def of(cls, found: CalibrationScores, n_classes: int) -> "StoredScores":
         """The scores of a fitted classifier."""
-        scores, steps = found.scores, None if found.weights is None else found.weights.steps
-        last = found.labels if steps is None else steps
-        order = np.lexsort((last, scores.imag, scores.real, pool_of_rows(found)))
+        scores, steps, order = found.scores, None if found.weights is None else found.weights.steps, stored_order(found)
         value, tie = (packed(_ordered(part[order])) for part in (scores.real, scores.imag))
         if found.weights is not None and steps is not None:
             weights = packed(steps[order].astype(np.uint64))
@@ -148,6 +148,12 @@ class StoredScores(Stored, frozen=True, kw_only=True):
         return Weights(unpacked(self.weights, n_rows, MOST_STORED, "weights").astype(np.int64), self.largest)
 
 
+def stored_order(found: CalibrationScores) -> Ints:
+    """The order in which scores are stored."""
+    last = found.labels if found.weights is None else found.weights.steps
+    return np.lexsort((last, found.scores.imag, found.scores.real, pool_of_rows(found)))
+
+
 def _label_type(n_classes: int) -> np.dtype[Any]:
     """The narrowest type that holds every label."""
     return np.min_scalar_type(n_classes - 1).newbyteorder("<")
@@ -169,6 +175,66 @@ def pool_of_rows(found: CalibrationScores) -> Ints:
         return found.groups.codes
     groups = found.group_of_class
     return np.zeros(len(found.labels), dtype=np.int64) if groups is None else groups[found.labels]
+
+
+class StoredAnswers(Stored, frozen=True, kw_only=True):
+    """Which rows are answered alone, and which go to review; see `thermoset.decisions`.
+
+    Attributes
+    ----------
+    claim : AnswerClaim
+        The threshold on the log-odds of the top label at T*, and what is promised of the rows from there on.
+    kinds : bytes
+        For each stored score whether its row is below the block between the thresholds of the rule, or right or wrong
+        in it. Empty where no scores are stored.
+    review_above : int or None
+        Rows with a larger set than this go to review, as those with an empty one do.
+    thresholds, start, share, risk
+        The proposal of the calibration rows, for new rows to prove.
+    """
+
+    claim: AnswerClaim
+    kinds: bytes = b""
+    review_above: Count | None = None
+    thresholds: tuple[AnswerLevel, ...]
+    start: Count
+    share: tuple[float, ...]
+    risk: tuple[float, ...]
+
+    @classmethod
+    def of(cls, claim: AnswerClaim, proposal: Proposal, review_above: int | None, kinds: Ints) -> "StoredAnswers":
+        """What was proposed and proved."""
+        return cls(
+            claim=claim,
+            kinds=kinds.astype(np.uint8).tobytes(),
+            review_above=review_above,
+            thresholds=tuple(word(one) for one in proposal.thresholds.tolist()),
+            start=proposal.start,
+            share=tuple(proposal.share.tolist()),
+            risk=tuple(proposal.risk.tolist()),
+        )
+
+    @property
+    def proposal(self) -> Proposal:
+        """What the calibration rows proposed."""
+        at = np.array([float(one) for one in self.thresholds])
+        return Proposal(at, self.start, np.array(self.share), np.array(self.risk))
+
+    @property
+    def kind_of_rows(self) -> Ints:
+        """The kind of each stored score's row, (n,)."""
+        return np.frombuffer(self.kinds, np.uint8).astype(np.int64)
+
+    def faults(self, n_rows: int, n_stored: int | None) -> list[str]:
+        """What must hold of it, and does not."""
+        at, kinds = self.proposal.thresholds, self.kind_of_rows
+        if self.claim.rows != n_rows or (n_stored is not None and len(kinds) != n_stored) or np.any(kinds > WRONG):
+            return ["answers must count the conformal rows"]
+        if not 0 <= self.start < len(at) or np.any(np.diff(at) >= 0) or {len(self.share), len(self.risk)} != {len(at)}:
+            return ["answers must have descending thresholds, each with a share and a risk"]
+        if not {self.claim.threshold, float(self.claim.below)} <= {*at.tolist(), np.inf, -np.inf}:
+            return ["the thresholds of the claim must be among those of answers"]
+        return self.claim.faults()
 
 
 class ConfidenceReference(Stored, frozen=True, kw_only=True):
@@ -252,6 +318,7 @@ class Provenance(Stored, frozen=True, kw_only=True):
     prefer: str
     even: Literal["class", "group"]
     calibration_fraction: str
+    claims: Literal["model", "distribution-free"] = "model"
     temperature_by_hand: bool = False
     recalibrated: bool = False
     top_rows: bool = False
@@ -288,6 +355,9 @@ class Document(Stored, frozen=True, kw_only=True, dict=True, omit_defaults=False
         What class shares of later rows are estimated from; None where they cannot be.
     sizes : tuple of int
         `sizes[s]` counts the conformal rows with a set of size s; empty where the level was changed without them.
+    answers : StoredAnswers or None
+        Which rows are answered alone. Scores and thresholds are then those of the other rows: of thresholds, that of
+        the top label of rows in the block is the last.
     confidence : ConfidenceReference or None
         None where rows hold only their largest logits or have weights.
     measures, provenance
@@ -324,6 +394,7 @@ class Document(Stored, frozen=True, kw_only=True, dict=True, omit_defaults=False
     shift: LabelShift | None = None
     shares: ShareReference | None = None
     confidence: ConfidenceReference | None = None
+    answers: StoredAnswers | None = None
     checksum: str = ""
 
     def __repr__(self) -> str:
@@ -359,6 +430,30 @@ class Document(Stored, frozen=True, kw_only=True, dict=True, omit_defaults=False
                 lines.append(
                     f"Of {rows:,} answers given with {low} to {high} confidence, {right / rows:.0%} were right."
                 )
+        return tuple(lines)
+
+    @property
+    def answer_lines(self) -> tuple[str, ...]:
+        """Which rows are answered alone, and what people see of the others; nothing without an answer rule."""
+        if self.answers is None:
+            return ()
+        found, above = {one.name: one.value for one in self.measures}, self.answers.review_above
+        lines = [self.answers.claim.sentence]
+        if "choose_share" in found:
+            rule = "an empty set" if above is None else f"an empty set, or more than {above} labels"
+            lines.append(
+                f"The others: {found['choose_share']:.1%} of all rows for a choice, {found['review_share']:.1%} for "
+                f"review ({rule})."
+            )
+        if "unanswered_size" in found:
+            promised = float(1 - exact_level(self.alpha))
+            lines.append(
+                f"Their sets have {found['unanswered_size']:.2f} labels on average, and hold the true label with "
+                f"probability {promised:.4g} or more, over choices and reviews together."
+            )
+            lines.append(
+                f"Sets under one threshold for all rows would hold it in {found['plain_coverage']:.1%} of them."
+            )
         return tuple(lines)
 
     @property
@@ -523,6 +618,15 @@ def _broken_calibration(made: Document) -> Iterator[tuple[str, bool]]:
     yield f"reliability must have {N_BANDS} bins", not bins <= {N_BANDS}
 
 
+def _broken_answers(made: Document) -> Iterator[tuple[str, bool]]:
+    if made.answers is None:
+        return
+    alone = made.grouping is None and made.shift is None and made.shares is None and not made.is_weighted
+    yield "answers must be those of one threshold without weights", not (alone and made.is_plain)
+    stored = None if made.scores is None else sum(made.pool_rows)
+    yield from ((fault, True) for fault in made.answers.faults(made.provenance.conformal_rows, stored))
+
+
 def _broken_requirements(made: Document) -> Iterator[tuple[str, bool]]:
     """Where two parts of a document could disagree, and whether they do; in an order in which what is read is there."""
     n_classes, recipe, came, score = made.n_classes, made.recipe, made.provenance, made.recipe.score
@@ -561,7 +665,7 @@ def _broken_requirements(made: Document) -> Iterator[tuple[str, bool]]:
     yield "there must be scores or thresholds, and not both", (made.scores is None) == (made.thresholds is None)
     if (stored := made.thresholds) is not None:
         by_class = of_class is not None or made.shift is not None
-        expected = n_classes if by_class else n_pools + (recipe.fallback is not None)
+        expected = n_classes if by_class else n_pools + (recipe.fallback is not None) + (made.answers is not None)
         yield "thresholds must be pairs, one for each pool or class", {len(stored.value), len(stored.tie)} != {expected}
         yield "thresholds must be numbers", bool(np.isnan(stored.pairs()).any())
     if made.shift is not None:
@@ -581,6 +685,7 @@ def _broken_requirements(made: Document) -> Iterator[tuple[str, bool]]:
         if made.shift is not None:
             labels = made.scores.own_labels(n_rows, n_classes)
             yield "shift must be that of the scores", not made.shift.is_of(labels)
+    yield from _broken_answers(made)
     if made.shares is not None:
         yield from broken_shares(made.shares, n_classes)
     yield from made.row_keys.calibration.faults(came.calibration_rows)

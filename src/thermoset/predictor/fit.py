@@ -9,9 +9,11 @@ import numpy as np
 
 from thermoset._version import __version__
 from thermoset.arrays import Ints
+from thermoset.arrays import pairs as as_pairs
 from thermoset.bounds import checked_temperature
 from thermoset.calibration import warn_of_zero_labels, zero_labels
-from thermoset.calibration.calibrator import calibrate, checked_calibration
+from thermoset.calibration.calibrator import Calibration, calibrate, checked_calibration
+from thermoset.calibration.confidence import top_odds
 from thermoset.conformal.checks import check_weightable, fitted_groups, warn_of_missed_classes
 from thermoset.conformal.classifier import ConformalClassifier
 from thermoset.conformal.recipe import Recipe, learn_from
@@ -21,17 +23,31 @@ from thermoset.data.row_keys import row_keys
 from thermoset.data.row_numbers import rows_of_user
 from thermoset.data.top_rows import tops_of
 from thermoset.data.weights import checked_weights, conformal_weights
-from thermoset.errors import CalibrationWarning, InputError
+from thermoset.decisions import (
+    TRUST,
+    AnswerClaim,
+    Proposal,
+    check_rows_for,
+    kinds_of,
+    propose,
+    prove,
+    set_thresholds,
+    typed,
+)
+from thermoset.errors import BudgetWarning, CalibrationWarning, InputError
 from thermoset.levels import Alpha, exact_level
+from thermoset.metrics.planning import read_error
 from thermoset.predictor.document import (
     MOST_STORED,
     UNDECIDED,
     Document,
     Measure,
     Provenance,
+    StoredAnswers,
     StoredScores,
     Thresholds,
     pool_of_rows,
+    stored_order,
 )
 from thermoset.predictor.label_shift import learn_shares
 from thermoset.predictor.leakage import KeySample, RowKeys, find_leakage, fingerprint
@@ -42,18 +58,24 @@ from thermoset.predictor.measures import (
     judge_confidence,
     set_measures,
 )
-from thermoset.predictor.sets import Inference
-from thermoset.rows import part_of
-from thermoset.tuning.choosing import choose
-from thermoset.tuning.kinds import menu
-from thermoset.tuning.parts import checked_even, parts_of
-from thermoset.tuning.preferences import read_preference
+from thermoset.predictor.sets import ANSWER, CHOOSE, REVIEW, Inference
+from thermoset.quoting import quoted
+from thermoset.rows import part_of, top_labels
+from thermoset.tuning.choose import choose, menu
+from thermoset.tuning.estimates import parts_of
+from thermoset.tuning.preferences import calibration_share, checked_even, read_preference
+from thermoset.tuning.worst_classes import checked_claims
 from thermoset.uniforms import checked_ids, draw_uniforms
 
 if TYPE_CHECKING:
     from thermoset.predictor.predictor import TwoTemperaturePredictor
 
 Progress = Callable[[int, int], None]
+
+CONFIDENCE = "0.95"
+"""Of the claim that answered rows have at most the given error."""
+
+_BELOW = 2.0**-30  # how far below the log-odds of a row, relatively, a threshold is: far more than rounding
 
 
 class RowOptions(NamedTuple):
@@ -72,16 +94,25 @@ class RowOptions(NamedTuple):
             None if self.weights is None else checked_weights(self.weights, n_rows)[rows],
         )
 
+    def rows(self, rows: Ints) -> "RowOptions":
+        """Those of some of the rows, of options that were checked."""
+        ids = None if self.ids is None else np.array(self.ids, dtype=object)[rows]
+        return RowOptions(
+            ids, None if self.weights is None else self.weights[rows], None if self.u is None else self.u[rows]
+        )
+
 
 def fit_document(
     asked: "TwoTemperaturePredictor", data: Logits, split_by: Any, options: RowOptions, progress: Progress | None
 ) -> Document:
     """Split labelled rows, and fit what the parameters of an estimator ask for."""
-    part = asked.calibration_fraction
+    part, own = asked.calibration_fraction, read_preference(asked.prefer)
+    if part is None:
+        part = own.calibration_share(len(data)) if asked.answer is None else calibration_share(len(data))
     exact_level(part, "calibration_fraction")
-    some, rest = split_indices(len(data), part, random_state=asked.random_state, groups=split_by)
+    some, rest = split_indices(len(data), part, random_state=asked.random_state, split_by=split_by)
     parts = data.take(some), data.take(rest)
-    return fit_split_document(asked, *parts, options.take(rest, len(data)), progress, some)
+    return fit_split_document(asked, *parts, options.take(rest, len(data)), progress, some, str(part))
 
 
 def fit_split_document(
@@ -91,16 +122,22 @@ def fit_split_document(
     options: RowOptions,
     progress: Progress | None,
     numbers: Ints | None = None,
+    part: str = "0.5",
 ) -> Document:
     """Fit temperatures on calibration rows, and the threshold on conformal rows.
 
-    `numbers` are those that the calibration rows have for the user, for messages.
+    `numbers` are those that the calibration rows have for the user, for messages; `part` is the share of all rows that
+    they were split off by.
     """
     candidates, even = candidates_of(asked), checked_even(asked.even)
+    checked_claims(asked.claims)
     by_hand = asked.temperature_sets
     grid = None if by_hand is None else [checked_temperature(by_hand, "temperature_sets")]
     how = checked_calibration(asked.calibration)
     _check_before_work(asked, candidates, calibration, conformal, options)
+    if numbers is None:  # the user's own split; parts of one array are of one kind
+        _check_kinds(input_kind_of(calibration), input_kind_of(conformal))
+    rule = AnswerRequest.of(asked, calibration, conformal, options)
     parts = 1 if how == "temperature" else 2
     with rows_of_user(numbers):
         learned = calibrate(calibration, how, asked.objective, asked.random_state, part_of(progress, 0, parts))
@@ -115,16 +152,24 @@ def fit_split_document(
         even=even,
         conformal=corrected[1],
         temperatures=grid,
+        claims=checked_claims(asked.claims),
         progress=part_of(progress, parts - 1, parts),
     )
     recipe, drawn = choice.setting, learned.correction is not None
     if drawn and recipe.seed is not None and options.ids is None:
         options = options._replace(u=draw_uniforms(conformal, recipe.seed))
-    sets = ConformalClassifier.of(recipe.change(alpha=choice.alpha)).fit(corrected[1], **options._asdict())
+    answers, pool, pool_options = None, corrected[1], options
+    if rule is not None:
+        proposal = rule.propose(corrected[0], learned, len(conformal))
+        answers, some = prove_answers(proposal, corrected[1], float(scaler.temperature_), rule)
+        pool, pool_options = corrected[1].take(some), options.rows(some)
+    sets = ConformalClassifier.of(recipe.change(alpha=choice.alpha)).fit(pool, **pool_options._asdict())
     if recipe.alpha != choice.alpha:
         u = draw_uniforms(calibration, recipe.seed) if drawn and recipe.seed is not None else None
         sets.tighten(recipe.alpha, corrected[0], u=u)
     fields = _fields_of_sets(sets, recipe.alpha == choice.alpha, corrected[1], options)
+    if answers is not None:
+        fields |= _fields_of_answers(answers, sets)
     n_zero = scaler.zero_labels_, zero_labels(conformal)
     document = Document(
         recipe=recipe,
@@ -150,7 +195,8 @@ def fit_split_document(
             calibration="own" if not isinstance(how, str) else "auto" if how == "auto" else "temperature",
             prefer=choice.prefer,
             even=even,
-            calibration_fraction=str(asked.calibration_fraction),
+            calibration_fraction=part,
+            claims=asked.claims,
             temperature_by_hand=grid is not None,
             top_rows=tops_of(conformal) is not None,
             calibration_zero_labels=n_zero[0],
@@ -170,24 +216,170 @@ def fit_split_document(
         document = document.change(confidence=reference, reliability=judged.reliability)
     else:  # the rest was measured where rows of small weight come from
         measures = judged.measures
+    if answers is not None:
+        document = document.change(sizes=_sizes(document, conformal, options))
+        measures = (
+            *judged.measures,
+            *coverage_measures(behind, recipe.alpha),
+            *answer_measures(document, conformal, options),
+        )
     document = document.change(measures=(*measures, *_undecided(sets, conformal, options)))
     _warn_of_classes(document, calibration, conformal)
     return _with_shares(document, corrected[1], sets)
 
 
+# ---- answers ---------------------------------------------------------------------------------------------------------
+
+
+class AnswerRequest(NamedTuple):
+    """What `answer=` and `review=` ask for."""
+
+    error: str
+    review_above: int | None
+    seed: int
+
+    @classmethod
+    def of(
+        cls, asked: "TwoTemperaturePredictor", calibration: Logits, conformal: Logits, options: RowOptions
+    ) -> "AnswerRequest | None":
+        """Read them, and refuse what they do not go with."""
+        if asked.answer is None:
+            if asked.review is not None:
+                raise InputError("review= needs answer=: without it nobody answers alone. Pass answer='error<=0.02'.")
+            return None
+        bound = read_error(asked.answer)
+        reasons = {
+            f"grouping={asked.grouping!r}: its thresholds are not those of one rule": asked.grouping is not None,
+            "weights: a certified error needs rows that all count the same": options.weights is not None,
+            f"prefer={asked.prefer!r}: it looks at the conformal rows, which must prove the answers": (
+                asked.prefer.strip().startswith(("protect", "classes", "groups"))
+            ),
+            "rows of largest logits: the odds of the top label need all classes": (
+                tops_of(calibration) is not None or tops_of(conformal) is not None
+            ),
+        }
+        if refused := [reason for reason, so in reasons.items() if so]:
+            raise InputError(f"answer= does not go with {refused[0]}. Omit one of the two.")
+        check_rows_for(bound, 1 - exact_level(CONFIDENCE), len(conformal), "conformal rows")
+        return cls(typed(bound), read_review(asked.review), asked.random_state)
+
+    def propose(self, calibration: Logits, learned: Calibration, n_conformal: int) -> Proposal:
+        """Thresholds on the log-odds of the top label, and where to start, from the calibration rows alone.
+
+        Thresholds are a little below the log-odds of a row: other engines round differently, and must cut where we do.
+        """
+        odds = top_odds(calibration, learned.scaler.temperature_)
+        kept = learned.confidence_map
+        confidence = 1.0 / (1.0 + np.exp(-odds[0])) if kept is None else kept.confidence(odds)
+        right = top_labels(calibration) == calibration.require_labels("answer")
+        bound, delta = read_error(f"error<={self.error}"), 1 - exact_level(CONFIDENCE)
+        found = propose(odds[0], right, 1.0 - confidence, TRUST, bound, delta, n_conformal, self.seed)
+        at = found.thresholds
+        return found._replace(thresholds=np.where(np.isfinite(at), at - _BELOW * np.maximum(1.0, np.abs(at)), at))
+
+
+def read_review(review: object) -> int | None:
+    """The size above which sets go to review: 5 of "size>5".
+
+    >>> read_review("size>5")
+    5
+    """
+    if review is None:
+        return None
+    name, _, number = str(review).partition(">")
+    if name.strip() != "size" or not number.strip().isdecimal() or not 1 <= len(number.strip()) <= 9:
+        raise InputError(f"review must be 'size>S', with a number of labels S; got {quoted(review)}. Try 'size>5'.")
+    return int(number)
+
+
+class ProvedAnswers(NamedTuple):
+    """An answer rule, and the kind of each unanswered conformal row."""
+
+    proposal: Proposal
+    claim: AnswerClaim
+    review_above: int | None
+    kinds: Ints
+
+
+def prove_answers(
+    proposal: Proposal, conformal: Logits, temperature: float, rule: AnswerRequest
+) -> tuple[ProvedAnswers, Ints]:
+    """The rule that conformal rows prove, and the numbers of those that set the threshold of sets.
+
+    These are the unanswered ones; all of them where every row is answered, and nobody sees a set.
+    """
+    g = top_odds(conformal, temperature)[0]
+    right = top_labels(conformal) == conformal.require_labels("answer")
+    claim = prove(proposal, g, right, rule.error, CONFIDENCE)
+    if not claim.met:
+        warnings.warn(claim.sentence, BudgetWarning, stacklevel=5)
+    some = np.flatnonzero(g < claim.threshold) if claim.threshold > -np.inf else np.arange(len(g))
+    return ProvedAnswers(proposal, claim, rule.review_above, kinds_of(g[some], right[some], claim)), some
+
+
+def _fields_of_answers(found: ProvedAnswers, sets: ConformalClassifier) -> dict[str, Any]:
+    """The fields of a document that say which rows are answered, and which threshold the others have."""
+    scores, kinds = sets.calibration_.scores, found.kinds
+    stored = len(scores) <= MOST_STORED
+    kept = kinds[stored_order(sets.calibration_)] if stored else kinds[:0]
+    fields: dict[str, Any] = {"answers": StoredAnswers.of(found.claim, found.proposal, found.review_above, kept)}
+    fields |= {"sizes": ()}
+    if not stored:
+        q = set_thresholds(scores, kinds, found.claim, sets.recipe.alpha)
+        fields["thresholds"] = Thresholds.of(as_pairs([one.real for one in q], [one.imag for one in q]))
+    return fields
+
+
+def _sizes(document: Document, conformal: Logits, options: RowOptions) -> tuple[int, ...]:
+    sizes = Inference(document).sizes(conformal, options.ids)
+    return tuple(np.bincount(sizes).tolist())
+
+
+def answer_measures(document: Document, conformal: Logits, options: RowOptions) -> list[Measure]:
+    """What happens to the rows that are not answered, on the conformal rows: choices, reviews, sizes.
+
+    `plain_coverage` is what sets under the threshold of all rows together would have covered there.
+    """
+    known = Inference(document)
+    sets, actions = known.decide(conformal, options.ids)
+    labels, left = conformal.require_labels("answer"), np.flatnonzero(actions != ANSWER)
+    plain = ConformalClassifier.of(document.recipe).fit(
+        known.correct(conformal), ids=options.ids, u=known.drawn_before(conformal, options.ids)
+    )
+    hits = plain.calibration_.scores <= plain.thresholds_[0, 0]
+    made = [
+        Measure(name="choose_share", value=float(np.mean(actions == CHOOSE))),
+        Measure(name="review_share", value=float(np.mean(actions == REVIEW))),
+    ]
+    if len(left):
+        sizes = np.count_nonzero(sets[left], axis=1)
+        made.append(Measure(name="unanswered_size", value=float(sizes.mean())))
+        made.append(Measure(name="unanswered_coverage", value=float(sets[left, labels[left]].mean())))
+        made.append(Measure(name="plain_coverage", value=float(hits[left].mean())))
+    return made
+
+
+# ---- what is asked for -----------------------------------------------------------------------------------------------
+
+
 def candidates_of(asked: "TwoTemperaturePredictor") -> tuple[Recipe, ...]:
-    """The recipes to choose from: the one that the parameters name, or those of "auto"."""
+    """The recipes to choose from: the one that the parameters name, or those of "auto"; with a grouping that is LAC."""
     read_preference(asked.prefer)
     if asked.method != "auto":
         return (Recipe.of(asked),)
     if asked.grouping is not None:
-        raise InputError(
-            f"method='auto' chooses among sets with one threshold for all classes; got grouping={asked.grouping!r}. "
-            "Name a method, or omit grouping."
-        )
+        return (Recipe.of(asked, method="lac"),)
     return menu(
         asked.alpha, randomized=asked.randomized, allow_empty=asked.allow_empty, random_state=asked.random_state
     )
+
+
+def _check_kinds(calibration: str, conformal: str) -> None:
+    if calibration != conformal:
+        raise InputError(
+            f"calibration and conformal rows must be of one kind; got {calibration} and {conformal}. Make both in the "
+            "same way, by Logits or by Logits.from_probabilities."
+        )
 
 
 def _check_before_work(
@@ -201,12 +393,6 @@ def _check_before_work(
         raise InputError(
             f"calibration and conformal rows must have the same classes in the same order; got {calibration.n_classes} "
             f"and {conformal.n_classes} columns, or different names."
-        )
-    kinds = input_kind_of(calibration), input_kind_of(conformal)
-    if kinds[0] != kinds[1]:
-        raise InputError(
-            f"calibration and conformal rows must be of one kind; got {kinds[0]} and {kinds[1]}. Make both in the same "
-            "way, by Logits or by Logits.from_probabilities."
         )
     parts_of(calibration, checked_even(asked.even))
     if options.weights is not None:
@@ -289,7 +475,15 @@ def recalibrate_document(old: Document, conformal: Logits, options: RowOptions) 
         )
     known = Inference(old)
     corrected, options = known.correct(conformal), options._replace(u=known.drawn_before(conformal, options.ids))
-    sets = ConformalClassifier.of(old.recipe).fit(corrected, **options._asdict())
+    pool, pool_options, answers = corrected, options, None
+    if (rule := old.answers) is not None:
+        if options.weights is not None:
+            raise InputError("a predictor that answers rows alone cannot be recalibrated with weights. Omit them.")
+        wanted = AnswerRequest(rule.claim.error, rule.review_above, old.recipe.random_state)
+        check_rows_for(read_error(f"error<={wanted.error}"), rule.claim.delta, len(conformal), "rows")
+        answers, some = prove_answers(rule.proposal, corrected, old.temperature, wanted)
+        pool, pool_options = corrected.take(some), options.rows(some)
+    sets = ConformalClassifier.of(old.recipe).fit(pool, **pool_options._asdict())
     provenance = msgspec.structs.replace(
         old.provenance,
         conformal_rows=len(conformal),
@@ -300,6 +494,8 @@ def recalibrate_document(old: Document, conformal: Logits, options: RowOptions) 
     )
     warn_of_zero_labels(provenance.conformal_zero_labels, len(conformal))
     fields, weighted = _fields_of_sets(sets, old.is_plain, corrected, options), sets.calibration_.weights is not None
+    if answers is not None:
+        fields |= _fields_of_answers(answers, sets)
     seen = None if provenance.top_rows or weighted else old.confidence
     new = old.change(
         **fields,
@@ -310,6 +506,10 @@ def recalibrate_document(old: Document, conformal: Logits, options: RowOptions) 
     )
     law = coverage_measures(new.pool_sizes.tolist(), old.recipe.alpha)
     measures = _still_true(old, law, weighted)
+    if answers is not None:
+        new = new.change(sizes=_sizes(new, conformal, options))
+        measures = [*(one for one in old.measures if one.name in OF_CONFIDENCE), *law]
+        measures += answer_measures(new, conformal, options)
     new = new.change(measures=(*measures, *_undecided(sets, conformal, options)))
     return _with_shares(new, corrected, sets)
 
@@ -317,7 +517,7 @@ def recalibrate_document(old: Document, conformal: Logits, options: RowOptions) 
 def _with_shares(document: Document, conformal: Logits, fitted: ConformalClassifier) -> Document:
     """The document with what class shares are estimated from, where it can be made for other ones."""
     found, shares = fitted.calibration_, None
-    if document.is_plain and found.grouping is None and found.weights is None:
+    if document.is_plain and found.grouping is None and found.weights is None and document.answers is None:
         shares = learn_shares(conformal, document.temperature, found.scores, document.recipe.random_state)
     return document.change(shares=shares)
 

@@ -185,6 +185,11 @@ def source_counts(made: "Document") -> Ints:
 def require_shiftable(made: "Document") -> None:
     """Refuse, in one line, a predictor that cannot be made for other class shares."""
     grouping = made.grouping
+    if made.answers is not None:
+        raise InputError(
+            "a predictor that answers rows alone cannot be shifted: its certified error is that of the class shares it "
+            "was proved on. Recalibrate it on labelled rows like the new ones, or fit without answer=."
+        )
     if grouping is not None and grouping.each_class and grouping.has_p_values:
         raise InputError(
             "thresholds by class remain valid under label shift: each class keeps its own coverage, whatever its "

@@ -212,7 +212,7 @@ def find_split(data: Logits, document: "Document", split_by: Any = None) -> tupl
     came, seed = document.provenance, document.recipe.random_state
     if len(data) != came.calibration_rows + came.conformal_rows:
         return None
-    calibration, conformal = split_indices(len(data), came.calibration_fraction, random_state=seed, groups=split_by)
+    calibration, conformal = split_indices(len(data), came.calibration_fraction, random_state=seed, split_by=split_by)
     same = fingerprint(data.take(calibration)) == came.calibration_sha256
     return (calibration, conformal) if same else None
 

@@ -26,11 +26,11 @@ from thermoset.data.top import TopLogits
 from thermoset.data.weights import checked_weights
 from thermoset.errors import InputError
 from thermoset.io import PREDICTION_SUFFIXES, found_shards, open_blocks, open_predictions, read_values
-from thermoset.io.blocks import BLOCK_BYTES, LogitBlocks
-from thermoset.io.files import FilePath, as_path, check_folder, errors_about, need, read_at_most, write_whole
+from thermoset.io.files import FilePath, as_path, check_folder, errors_about, lock, need, read_at_most, write_whole
 from thermoset.io.finding import Where
-from thermoset.io.locks import lock
-from thermoset.io.names import checked_columns
+from thermoset.io.opening import BLOCK_BYTES, LogitBlocks
+from thermoset.io.roles import checked_columns
+from thermoset.predictor.sets import ACTIONS, DecidedArrays
 from thermoset.quoting import printable, quoted
 
 if TYPE_CHECKING:
@@ -348,6 +348,7 @@ def predict_shard(
             id_column=reading.id_column or "id",
             groups=blocks.has_groups,
             p_values=document.n_classes if reading.p_values else None,
+            actions=document.answers is not None,
         ) as written,
     ):
         before = _size_and_time(job.source)
@@ -360,7 +361,8 @@ def predict_shard(
                     if isinstance(block, TopLogits)
                     else 0
                 )
-            written.write(*answers, ids=ids, groups=block.groups, p=p)
+            done = [ACTIONS[one] for one in answers.actions] if isinstance(answers, DecidedArrays) else None
+            written.write(*answers[:3], ids=ids, groups=block.groups, p=p, actions=done)
             rows += len(block)
             if progress is not None:
                 progress(rows, blocks.n_rows)
@@ -416,7 +418,7 @@ def _rows(job: ShardJob, blocks: LogitBlocks) -> Iterator[tuple[Logits, list[Any
         )
         with errors_about(job.source):
             weights = checked_weights(found, len(found))
-    for block, ids in ((block, None) for block in blocks) if blocks.ids is None else blocks.with_ids():
+    for block, ids in ((block, None) for block in blocks) if blocks.id_kind is None else blocks.with_ids():
         start, end = end, end + len(block)
         own = {"ids": ids if reading.u == "ids" else None, "weights": None if weights is None else weights[start:end]}
         yield block, ids, own

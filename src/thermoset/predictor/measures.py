@@ -17,7 +17,7 @@ from thermoset.predictor.document import MOST_CUTS, ConfidenceReference, Measure
 from thermoset.predictor.sets import Inference
 from thermoset.rows import top_labels
 from thermoset.tuning.choice import Choice, Outlook
-from thermoset.tuning.parts import Words
+from thermoset.tuning.preferences import Words
 
 OF_CONFIDENCE = tuple(f"{loss}_{kind}" for loss in ("nll", "ece") for kind in ("before", "temperature", "after"))
 """Measures that no level has a part in."""
@@ -56,7 +56,7 @@ def set_measures(choice: Choice, pool_sizes: Sequence[int], recipe: Recipe) -> t
     at = choice.outlook
     return (
         *(coverage_measures(pool_sizes, recipe.alpha) if recipe.grouping is None else []),
-        _within("avg_size", at.size, at.size_error),
+        Measure(name="avg_size", value=at.size, low=at.size_ends[0], high=at.size_ends[1]),
         Measure(name="empty_share", value=at.empty_share, low=None, high=None),
         *_gaps(at, choice.words),
     )

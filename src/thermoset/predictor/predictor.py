@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from copy import copy
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,8 +15,8 @@ from thermoset.data.estimator import Estimator
 from thermoset.data.fitted import fit_data, predict_data, remember_classes, require_fitted, split_data
 from thermoset.errors import InputError
 from thermoset.levels import Alpha
-from thermoset.predictor.document import STORED_BY_DEFAULT, Document, Thresholds, read_document, write_document
-from thermoset.predictor.sets import Inference, Prediction, PredictionArrays
+from thermoset.predictor.document import STORED_BY_DEFAULT, Document, read_document, write_document
+from thermoset.predictor.sets import ACTIONS, DecidedArrays, Inference, Prediction, PredictionArrays
 from thermoset.quoting import quoted
 from thermoset.rows import memory_budget
 from thermoset.scores import ScoreLike
@@ -41,14 +42,21 @@ class TwoTemperaturePredictor(Estimator):
     ----------
     method, alpha, randomized, allow_empty, grouping, random_state, fallback
         The sets, as in `ConformalClassifier`. The seed also draws the split of `fit`. `method="auto"` chooses the score
-        and its parameters, randomised or not, together with the temperature: see `tuning.menu`.
-    prefer : "even", "small", "protect", or a bound: "classes>=0.85", "groups>=0.85", "size<=3", "gap<=0.03"
-        What the sets are chosen for; see `tuning.choose`.
+        together with the temperature: LAC, RAPS, APS or SAPS (`tuning.menu`), or LAC with a threshold for each class.
+    prefer : "small", "even", "protect", or a bound: "classes>=0.85", "groups>=0.85", "size<=3", "gap<=0.03"
+        What the sets are chosen for; see `tuning.choose`. The paper's guideline is `method="raps", prefer="even"`.
     calibration : "auto", "temperature", or an object with fit and transform
         "temperature" is T* alone, as in the paper. "auto" may also correct classes, before both temperatures, and map
         the confidence, each only where cross-validation on the calibration rows shows a gain: see `calibration`. An
         object of your own, with `fit(logits, labels)` and `transform(logits)`, takes the place of the class correction;
         such a predictor cannot be saved.
+    answer : str, optional
+        Such as "error<=0.02": answer rows alone as long as at most this share of the answers is wrong, with 95%
+        confidence; see `decisions`. `predict_set` is then what people see: the label alone for answered rows, and sets
+        with a threshold of their own for the others, which cover those with probability 1 - alpha. `threshold_`, `at`
+        and `predict_p` concern the others.
+    review : str, optional
+        Such as "size>5": rows with a larger set go to review, as those with an empty one do.
     objective : "nll" or "ece"
         What T* minimises; see `TemperatureScaler`.
     even : "class" or "group"
@@ -56,8 +64,11 @@ class TwoTemperaturePredictor(Estimator):
         groups either way, so rows to be predicted need none.
     temperature_sets : float, optional
         T-hat by hand, in place of the search: read the curves of `ts.sweep`, and choose.
-    calibration_fraction : float
-        Fraction of the rows that `fit` sets aside for the temperatures; the others set the threshold.
+    claims : "model" or "distribution-free"
+        What a claim about hard classes rests on, with "protect" and "classes>=0.85"; see `tuning.choose`.
+    calibration_fraction : float, optional
+        Fraction of the rows that `fit` sets aside for the temperatures; the others set the threshold. By default half,
+        and for "small" and with `answer` a fifth, but at least 1,000 rows (or half, if there are fewer).
 
     Attributes
     ----------
@@ -71,6 +82,8 @@ class TwoTemperaturePredictor(Estimator):
         The groups that have thresholds, with grouping="group".
     choice_ : Choice
         What was chosen and why, what it costs, which rows lose coverage, and how certain it is.
+    answer_ : AnswerClaim or None
+        What is claimed of answered rows: `bound`, `confidence`, `threshold`, `share`, `met` and the counts behind it.
     document_ : Document
         Everything that was learned: what `save` writes.
 
@@ -92,11 +105,13 @@ class TwoTemperaturePredictor(Estimator):
 
     def __init__(
         self,
-        method: ScoreLike = "raps",
+        method: ScoreLike = "auto",
         alpha: Alpha = 0.1,
-        prefer: str = "even",
+        prefer: str = "small",
         *,
         calibration: "Literal['auto', 'temperature'] | Calibrator" = "auto",
+        answer: str | None = None,
+        review: str | None = None,
         temperature_sets: float | None = None,
         objective: Literal["nll", "ece"] = "nll",
         randomized: bool = True,
@@ -104,13 +119,16 @@ class TwoTemperaturePredictor(Estimator):
         grouping: GroupingLike | None = None,
         fallback: str | None = None,
         even: Literal["class", "group"] = "class",
-        calibration_fraction: Alpha = 0.5,
+        claims: Literal["model", "distribution-free"] = "model",
+        calibration_fraction: Alpha | None = None,
         random_state: int = 0,
     ) -> None:
         self.method = method
         self.alpha = alpha
         self.prefer = prefer
         self.calibration = calibration
+        self.answer = answer
+        self.review = review
         self.objective = objective
         self.randomized = randomized
         self.allow_empty = allow_empty
@@ -118,6 +136,7 @@ class TwoTemperaturePredictor(Estimator):
         self.random_state = random_state
         self.temperature_sets = temperature_sets
         self.even = even
+        self.claims = claims
         self.calibration_fraction = calibration_fraction
         self.fallback = fallback
 
@@ -148,7 +167,7 @@ class TwoTemperaturePredictor(Estimator):
         data = fit_data(self, X if logits is None else logits, y if labels is None else labels, groups)
         options = package.fit.RowOptions(ids, weights)
         with memory_budget(memory):
-            self._adopt(package.fit.fit_document(self, data, split_by, options, progress))
+            self._adopt(package.fit.fit_document(self, data.within_budget(), split_by, options, progress))
         return self
 
     def fit_split(
@@ -169,7 +188,8 @@ class TwoTemperaturePredictor(Estimator):
         parts = split_data(calibration, "calibration"), split_data(conformal, "conformal")
         options = package.fit.RowOptions(ids, weights)
         with memory_budget(memory):
-            self._adopt(package.fit.fit_split_document(self, *parts, options, progress))
+            known, fresh = parts[0].within_budget(), parts[1].within_budget()
+            self._adopt(package.fit.fit_split_document(self, known, fresh, options, progress))
         return self
 
     def recalibrate(
@@ -202,6 +222,25 @@ class TwoTemperaturePredictor(Estimator):
         data = predict_data(self, logits)
         return self._inference.labels(data)
 
+    def predict_actions(self, logits: Any, *, ids: Any = None) -> NDArray[np.str_]:
+        """What to do with each row, (n,): "answer" it alone, let somebody "choose" from its set, or "review" it.
+
+        It needs a predictor with `answer`. A row with an empty set is for review, and one with more labels than
+        `review` allows.
+
+        >>> import numpy as np, thermoset as ts
+        >>> rng = np.random.default_rng(0)
+        >>> labels = rng.integers(0, 5, size=4000)
+        >>> logits = rng.normal(size=(4000, 5)) + 3 * np.eye(5)[labels]
+        >>> predictor = ts.TwoTemperaturePredictor(answer="error<=0.02").fit(logits[:3000], labels[:3000])
+        >>> answered = predictor.predict_actions(logits[3000:]) == "answer"
+        >>> wrong = predictor.predict(logits[3000:]) != labels[3000:]
+        >>> bool(answered.mean() > 0.5), bool(wrong[answered].mean() < 0.03)
+        (True, True)
+        """
+        data = predict_data(self, logits)
+        return np.array(ACTIONS)[self._inference.actions(data, ids)]
+
     def predict_proba(self, logits: Any) -> NDArray[np.float64]:
         """Calibrated probabilities: softmax at T*, (n, C), times target share / source share under a label shift."""
         data = predict_data(self, logits)
@@ -210,7 +249,10 @@ class TwoTemperaturePredictor(Estimator):
     def predict_set(
         self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
     ) -> NDArray[np.bool_]:
-        """Sets at T-hat as booleans, (n, C); `groups`, `ids` and `weights` as in `ConformalClassifier.fit`."""
+        """Sets at T-hat as booleans, (n, C); `groups`, `ids` and `weights` as in `ConformalClassifier.fit`.
+
+        With `answer`, the set of an answered row is its label alone.
+        """
         data = predict_data(self, logits, groups)
         return self._inference.sets(data, ids, weights)
 
@@ -223,6 +265,8 @@ class TwoTemperaturePredictor(Estimator):
         self, logits: Any, *, smoothed: bool = False, groups: Any = None, ids: Any = None, weights: Any = None
     ) -> NDArray[np.float64]:
         """p-values at T-hat, (n, C); the labels with p > alpha are exactly `predict_set`, also `at` any other alpha.
+
+        With `answer` this concerns the rows that are not answered.
 
         See `ConformalClassifier.predict_p`. They need the label scores of the conformal rows (see `save`), and sets
         that these scores alone determine: they are not available where a stricter level protects classes.
@@ -311,8 +355,8 @@ class TwoTemperaturePredictor(Estimator):
 
     def predict_arrays(
         self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
-    ) -> PredictionArrays:
-        """Label, confidence and set of each row, as arrays, in one pass."""
+    ) -> PredictionArrays | DecidedArrays:
+        """Label, confidence and set of each row, as arrays, in one pass; with `answer` also the action of each."""
         data = predict_data(self, logits, groups)
         return self._inference.arrays(data, ids, weights)
 
@@ -380,7 +424,9 @@ class TwoTemperaturePredictor(Estimator):
                 "Pass scores=True or None."
             )
         if document.scores is not None and not (document.is_weighted or (few if scores is None else scores)):
-            document = document.change(scores=None, thresholds=Thresholds.of(self._inference.thresholds))
+            document = document.change(scores=None, thresholds=self._inference.stored_thresholds)
+            if document.answers is not None:
+                document = document.change(answers=msgspec.structs.replace(document.answers, kinds=b""))
         write_document(path, document)
 
     @classmethod
@@ -397,14 +443,18 @@ class TwoTemperaturePredictor(Estimator):
         document = read_document(path)
         came = document.provenance
         sets = document.recipe.parameters | {"alpha": document.alpha}
-        temperature = sets.pop("temperature")
+        temperature, rule = sets.pop("temperature"), document.answers
+        above = None if rule is None else rule.review_above
         predictor = cls(
             **sets,
+            answer=None if rule is None else f"error<={rule.claim.error}",
+            review=None if above is None else f"size>{above}",
             temperature_sets=temperature if came.temperature_by_hand else None,
             prefer=came.prefer,
             calibration="temperature" if came.calibration == "temperature" else "auto",
             objective=came.objective,
             even=came.even,
+            claims=came.claims,
             calibration_fraction=came.calibration_fraction,
         )
         predictor._engine = engine
@@ -444,5 +494,6 @@ class TwoTemperaturePredictor(Estimator):
         value = self._inference.thresholds.real.ravel()
         own = len(value) - (document.recipe.fallback is not None)
         self.threshold_ = float(value[0]) if one else value[:own]
+        self.answer_ = None if document.answers is None else document.answers.claim
         self.group_names_ = document.group_names
         remember_classes(self, document.n_classes, document.classes, document.input_kind)

@@ -12,28 +12,45 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.arrays import Block, Bools, Floats, Ints, Pairs
+from thermoset.arrays import pairs as as_pairs
 from thermoset.calibration.calibrator import CalibratedSoftmax
+from thermoset.calibration.confidence import block_odds, top_odds
 from thermoset.conformal.bounds import middle_confidences
 from thermoset.conformal.calibration_scores import CalibrationScores, group_codes, own_weights
 from thermoset.conformal.scoring import Scoring, block_sets, predict_sets, predict_sizes, undecided_rows
 from thermoset.data import Logits
 from thermoset.data.top_rows import tops_of
+from thermoset.decisions import references, set_thresholds
 from thermoset.errors import InputError
-from thermoset.predictor.document import Document, Thresholds, checksum_of
+from thermoset.predictor.document import Document, StoredAnswers, Thresholds, checksum_of
 from thermoset.rows import block_rows, map_rows, top_labels
 from thermoset.uniforms import Randomness, draw_uniforms
 
+ACTIONS = ("answer", "choose", "review")
+"""What is done with a row where there is an answer rule, by number."""
+
+ANSWER, CHOOSE, REVIEW = range(3)
+
 
 class Prediction(NamedTuple):
-    """One row: the likeliest label, its calibrated confidence and the set, by class name where known."""
+    """One row: the likeliest label, its calibrated confidence and the set, by class name where known.
+
+    `action` is one of `ACTIONS` where the predictor has an answer rule, else None.
+    """
 
     label: str | int
     confidence: float
     set: tuple[str | int, ...]
+    action: str | None = None
+
+    def __repr__(self) -> str:
+        last = "" if self.action is None else f", action={self.action!r}"
+        return f"Prediction(label={self.label!r}, confidence={self.confidence!r}, set={self.set!r}{last})"
 
 
 class PredictionArrays(NamedTuple):
@@ -50,15 +67,47 @@ class PredictionArrays(NamedTuple):
         >>> found.records(["ant", "bee", "cow"])
         [Prediction(label='bee', confidence=0.75, set=('bee', 'cow'))]
         """
-        # An object for each label of a set, none for those left out; in two dimensions NumPy takes three times as long.
-        rows, columns = np.divmod(np.flatnonzero(self.sets), self.sets.shape[1])
-        members = [names[column] for column in columns.tolist()]
-        ends = np.searchsorted(rows, np.arange(len(self.sets) + 1)).tolist()
-        labels, confidence = self.labels.tolist(), self.confidence.tolist()
-        return [
-            Prediction(names[label], sure, tuple(members[start:end]))
-            for label, sure, (start, end) in zip(labels, confidence, pairwise(ends), strict=True)
-        ]
+        return _records(self, [None] * len(self.labels), names)
+
+
+class DecidedArrays(NamedTuple):
+    """The same of a predictor with an answer rule; actions : int64 (n,), places in `ACTIONS`."""
+
+    labels: NDArray[np.int64]
+    confidence: NDArray[np.float64]
+    sets: NDArray[np.bool_]
+    actions: NDArray[np.int64]
+
+    def records(self, names: Sequence[str | int]) -> list[Prediction]:
+        """One record per row, with class names."""
+        return _records(self, [ACTIONS[one] for one in self.actions.tolist()], names)
+
+
+def _records(
+    found: PredictionArrays | DecidedArrays, actions: Sequence[str | None], names: Sequence[str | int]
+) -> list[Prediction]:
+    # An object for each label of a set, none for those left out; in two dimensions NumPy takes three times as long.
+    rows, columns = np.divmod(np.flatnonzero(found.sets), found.sets.shape[1])
+    members = [names[column] for column in columns.tolist()]
+    ends = np.searchsorted(rows, np.arange(len(found.sets) + 1)).tolist()
+    labels, confidence = found.labels.tolist(), found.confidence.tolist()
+    return [
+        Prediction(names[label], sure, tuple(members[start:end]), action)
+        for label, sure, (start, end), action in zip(labels, confidence, pairwise(ends), actions, strict=True)
+    ]
+
+
+class AnswerCut(NamedTuple):
+    """Where rows are cut by the log-odds g of their top label at T*: answered from `threshold` on.
+
+    The top label of rows from `below` on has the threshold `top` (1, 1, 1), if it is larger than that of sets.
+    """
+
+    temperature: float
+    threshold: float
+    below: float
+    top: Pairs | None
+    review_above: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +118,7 @@ class RowSets:
     randomness: Randomness
     thresholds: Pairs
     groups: Ints | None
+    answers: AnswerCut | None = None
 
     def __getitem__(self, place: slice) -> "RowSets":
         """That of some of the rows."""
@@ -77,10 +127,26 @@ class RowSets:
 
     def of_block(self, block: Block) -> Bools:
         """Sets of a block of rows, which must be these, (n, C)."""
+        return self.decide(block)[0]
+
+    def decide(self, block: Block) -> tuple[Bools, Ints]:
+        """Sets of a block of rows, and what is done with each; without an answer rule there is always a choice."""
         groups = np.zeros(len(block), dtype=np.int64) if self.groups is None else self.groups
-        how = self.scoring.score, self.scoring.temperature, self.randomness, self.thresholds
-        sets: Bools = block_sets(block, *how, groups)[0]
-        return sets
+        how = self.scoring.score, self.scoring.temperature, self.randomness
+        sets: Bools = block_sets(block, *how, self.thresholds, groups)[0]
+        if (cut := self.answers) is None:
+            return sets, np.full(len(block), CHOOSE)
+        g, row, label = block_odds(block, cut.temperature)[0][0], np.arange(len(block)), block.argmax(axis=1)
+        answered = (g >= cut.threshold) & (cut.threshold < np.inf)
+        if cut.top is not None:
+            tops = block_sets(block, *how, cut.top, groups)[0]
+            sets[row, label] |= (g >= cut.below) & tops[row, label]
+        sets[answered] = False
+        sets[row[answered], label[answered]] = True
+        sizes = np.count_nonzero(sets, axis=1)
+        most = sets.shape[1] if cut.review_above is None else cut.review_above
+        unsure = np.where((sizes == 0) | (sizes > most), REVIEW, CHOOSE)
+        return sets, np.where(answered, ANSWER, unsure)
 
 
 class Inference:
@@ -93,6 +159,7 @@ class Inference:
         self.softmax = CalibratedSoftmax(document.temperature, document.confidence_map, None if plain else ratio)
         self.correction = document.correction
         self.scoring = Scoring.of(self.recipe)
+        self.answers: AnswerCut | None = None
         self.thresholds: Pairs = self._thresholds()
 
     def __reduce__(self) -> tuple[type["Inference"], tuple[Document]]:
@@ -102,6 +169,8 @@ class Inference:
     def _thresholds(self) -> Pairs:
         """Thresholds (1, G, K); with a fallback, rows of groups without a threshold of their own have the last."""
         made, by_row = self.document, self.document.group_names is not None
+        if made.answers is not None:
+            return self._unanswered_thresholds(made.answers)
         if made.thresholds is not None:
             stored = made.thresholds.pairs()
             return stored[None, :, None] if by_row else stored[None, None, :]
@@ -111,6 +180,27 @@ class Inference:
         found, other = scores.thresholds(self.recipe.alpha), scores.fallback_threshold(self.recipe.alpha)
         return (found if other is None else np.concatenate([found, other]))[None]
 
+    def _unanswered_thresholds(self, rule: StoredAnswers) -> Pairs:
+        """The threshold (1, 1, 1) of rows that are not answered; `answers` says where rows are cut."""
+        made = self.document
+        if made.thresholds is not None:
+            q, top = made.thresholds.pairs()
+        else:
+            scores = self.calibration_scores.scores
+            q, top = set_thresholds(scores, rule.kind_of_rows, rule.claim, self.recipe.alpha)
+        found = as_pairs([[[q.real]], [[top.real]]], [[[q.imag]], [[top.imag]]])
+        claim, larger = rule.claim, bool(found[1, 0, 0] > found[0, 0, 0])
+        cut = claim.threshold, float(claim.below), found[1:] if larger else None
+        self.answers = AnswerCut(made.temperature, *cut, rule.review_above)
+        return found[:1]
+
+    @property
+    def stored_thresholds(self) -> Thresholds:
+        """What is stored where scores are not."""
+        if (cut := self.answers) is None:
+            return Thresholds.of(self.thresholds)
+        return Thresholds.of(np.concatenate([self.thresholds, self.thresholds if cut.top is None else cut.top]))
+
     @cached_property
     def calibration_scores(self) -> CalibrationScores:
         """The scores that set the threshold."""
@@ -119,7 +209,9 @@ class Inference:
     @property
     def identity(self) -> str:
         """A checksum of the document that does not depend on whether scores or thresholds are stored."""
-        return checksum_of(self.document.change(scores=None, thresholds=Thresholds.of(self.thresholds)))
+        made, rule = self.document, self.document.answers
+        rule = None if rule is None else msgspec.structs.replace(rule, kinds=b"")
+        return checksum_of(made.change(scores=None, thresholds=self.stored_thresholds, answers=rule))
 
     def require_p_values(self) -> None:
         """Refuse where there are no p-values."""
@@ -136,8 +228,20 @@ class Inference:
         seed, v = self.recipe.random_state if smoothed else None, None
         if seed is not None and self.correction is not None and ids is None:
             v = draw_uniforms(data, seed, second=True)
-        u = self.drawn_before(data, ids)
-        return self.calibration_scores.p_values(self.correct(data), seed, u=u, v=v, ids=ids, weights=weights)
+        u, known, rows = self.drawn_before(data, ids), self.calibration_scores, self.correct(data)
+        found = known.p_values(rows, seed, u=u, v=v, ids=ids, weights=weights)
+        if self.document.answers is None:
+            return found
+        claim = self.document.answers.claim
+        other = references(self.document.answers.kind_of_rows, claim)
+        if other.others is not None:  # of several references the one that says most, as sets have the largest threshold
+            found = np.maximum(found, known.take(other.others).p_values(rows, seed, u=u, v=v, ids=ids))
+        if other.top is not None:
+            tops, row = known.take(other.top).p_values(rows, seed, u=u, v=v, ids=ids), np.arange(len(rows))
+            label, g = top_labels(rows), top_odds(rows, self.document.temperature)[0]
+            own = np.maximum(found[row, label], tops[row, label])
+            found[row, label] = np.where(g >= float(claim.below), own, found[row, label])
+        return found
 
     def correct(self, data: Logits) -> Logits:
         """The rows that both temperatures divide: corrected by class where that was learned."""
@@ -166,10 +270,17 @@ class Inference:
             falls_back = self.recipe.fallback is not None
             groups = group_codes(data, names, falls_back, "a predictor with grouping='group'")
         randomness = self.scoring.randomness(self.drawn_before(data, ids), len(data), ids)
-        return RowSets(self.scoring, randomness, table, groups)
+        if self.answers is not None and tops_of(data) is not None:
+            raise InputError(
+                "this predictor answers some rows alone, by the probability of all other classes; these rows hold only "
+                "their largest logits. Pass whole rows."
+            )
+        return RowSets(self.scoring, randomness, table, groups, self.answers)
 
     def sets(self, data: Logits, ids: Any = None, weights: Any = None) -> Bools:
         """Sets of all rows, (n, C)."""
+        if self.answers is not None:
+            return self.decide(data, ids, weights)[0]
         sets: Bools = self._predict(predict_sets, data, ids, weights)
         return sets
 
@@ -180,8 +291,24 @@ class Inference:
 
     def sizes(self, data: Logits, ids: Any = None, weights: Any = None) -> Ints:
         """Set sizes (n,); the sets are not formed where a threshold serves all classes."""
+        if self.answers is not None:
+            counted: Ints = np.count_nonzero(self.decide(data, ids, weights)[0], axis=1).astype(np.int64)
+            return counted
         sizes: Ints = self._predict(predict_sizes, data, ids, weights)
         return sizes
+
+    def actions(self, data: Logits, ids: Any = None, weights: Any = None) -> Ints:
+        """What is done with each row, (n,), as places in `ACTIONS`; refused without an answer rule."""
+        if self.answers is None:
+            raise InputError("this predictor has no answer rule. Fit it with answer=, such as answer='error<=0.02'.")
+        return self.decide(data, ids, weights)[1]
+
+    def decide(self, data: Logits, ids: Any = None, weights: Any = None) -> tuple[Bools, Ints]:
+        """Sets (n, C) and actions (n,) of rows, where there is an answer rule."""
+        rows, sets = self.rows(data, ids, weights), np.empty((len(data), data.n_classes), dtype=np.bool_)
+        actions = np.empty((len(data), 1), dtype=np.int64)
+        map_rows(self.correct(data), _decide_block, [sets, actions], per_row=[rows], axis=-2)
+        return sets, actions[:, 0]
 
     def _predict(self, predict: Any, data: Logits, ids: Any, weights: Any) -> Any:
         at = self.rows(data, ids, weights)
@@ -211,17 +338,26 @@ class Inference:
         map_rows(data, _tops_of_block, [labels, confidence], fixed=[self.softmax])
         return labels, confidence
 
-    def arrays(self, data: Logits, ids: Any = None, weights: Any = None) -> PredictionArrays:
+    def arrays(self, data: Logits, ids: Any = None, weights: Any = None) -> PredictionArrays | DecidedArrays:
         """Label, confidence and set of each row, in one pass."""
         if tops_of(data) is not None and self.correction is None:
             return PredictionArrays(*self.confidences(data), self.sets(data, ids, weights))
         rows, data = self.rows(data, ids, weights), self.correct(data)
         if type(data) is Logits and len(data) <= block_rows(data.n_classes):  # a single row waits for no machinery
-            return PredictionArrays(*self.softmax.top_of_block(data.logits), rows.of_block(data.logits))
+            found, (sets, actions) = self.softmax.top_of_block(data.logits), rows.decide(data.logits)
+            return PredictionArrays(*found, sets) if self.answers is None else DecidedArrays(*found, sets, actions)
         labels, confidence = np.empty((len(data), 1), dtype=np.int64), np.empty((len(data), 1))
-        sets = np.empty((len(data), data.n_classes), dtype=np.bool_)
-        map_rows(data, _arrays_of_block, [labels, confidence, sets], per_row=[rows], fixed=[self.softmax], axis=-2)
-        return PredictionArrays(labels[:, 0], confidence[:, 0], sets)
+        sets, done = np.empty((len(data), data.n_classes), dtype=np.bool_), np.empty((len(data), 1), dtype=np.int64)
+        map_rows(
+            data, _arrays_of_block, [labels, confidence, sets, done], per_row=[rows], fixed=[self.softmax], axis=-2
+        )
+        found = labels[:, 0], confidence[:, 0]
+        return PredictionArrays(*found, sets) if self.answers is None else DecidedArrays(*found, sets, done[:, 0])
+
+
+def _decide_block(block: Block, rows: RowSets) -> tuple[Bools, Ints]:
+    sets, actions = rows.decide(block)
+    return sets, actions[:, None]
 
 
 def _probabilities_of_block(block: Block, softmax: CalibratedSoftmax) -> tuple[Floats]:
@@ -232,6 +368,6 @@ def _tops_of_block(block: Block, softmax: CalibratedSoftmax) -> tuple[Ints, Floa
     return softmax.top_of_block(block)
 
 
-def _arrays_of_block(block: Block, sets: RowSets, softmax: CalibratedSoftmax) -> tuple[Ints, Floats, Bools]:
+def _arrays_of_block(block: Block, rows: RowSets, softmax: CalibratedSoftmax) -> tuple[Ints, Floats, Bools, Ints]:
     labels, confidence = softmax.top_of_block(block)
-    return labels[:, None], confidence[:, None], sets.of_block(block)
+    return labels[:, None], confidence[:, None], *_decide_block(block, rows)

@@ -8,19 +8,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.calibration.calibrator import CalibratedSoftmax
+from thermoset.calibration.confidence import top_odds
 from thermoset.conformal import ConformalClassifier, fitted_at
 from thermoset.data import Logits
 from thermoset.data.fitted import predict_data, require_fitted
+from thermoset.decisions import count_answers
 from thermoset.errors import InputError
 from thermoset.levels import exact_level, rows_needed
-from thermoset.metrics import NoiseFloor, brier_score, noise_floor_of_counts, reliability_from_confidence
+from thermoset.metrics import (
+    NoiseFloor,
+    brier_score,
+    clopper_pearson,
+    noise_floor_of_counts,
+    reliability_from_confidence,
+)
 from thermoset.metrics.probabilities import N_BINS, add_bins, calibration_of_bins, no_bins
 from thermoset.monitor.check import check_rows
 from thermoset.paper.theory import critical_temperature
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.predictor.document import Document
 from thermoset.predictor.sets import Inference
-from thermoset.report.record import Examples, Reliability, Report
+from thermoset.report.record import Examples, Reliability, Report, RiskPoint
 from thermoset.report.roles import Roles, roles_of
 from thermoset.report.set_facts import movements, pick_examples, set_facts, sets_of_examples
 from thermoset.rows import top_labels
@@ -135,6 +143,7 @@ def build_report(
             examples=_examples(predictor, models, compared, roles, alphas, images or {}),
             movements=movements(predictor, models, compared),
             notes=tuple(dict.fromkeys(str(warning.message) for warning in caught)),
+            risk=_risk(known, judged),
         )
 
 
@@ -222,6 +231,19 @@ def _examples(
     allowed = drawn if drawn.size else np.arange(len(compared))
     places = pick_examples(predictor.set_sizes(compared), allowed, _EXAMPLES)
     return sets_of_examples(predictor, models, compared.take(places), roles.compared[places], alphas, images)
+
+
+def _risk(known: Inference, judged: Logits) -> tuple[RiskPoint, ...]:
+    """The risk-coverage curve at the thresholds that the calibration rows proposed; empty without an answer rule."""
+    if (rule := known.document.answers) is None:
+        return ()
+    rows = known.correct(judged)
+    g, wrong = top_odds(rows, known.document.temperature)[0], top_labels(rows) != judged.require_labels("a report")
+    answered, errors = count_answers(g, wrong, rule.proposal.thresholds)
+    some = answered > 0
+    m, e = answered[some].astype(np.int64), errors[some].astype(np.int64)
+    columns = m / len(judged), e / m, *clopper_pearson(e, m)
+    return tuple(RiskPoint(*point) for point in zip(*(column.tolist() for column in columns), strict=True))
 
 
 def _calibrations(known: Inference, judged: Logits) -> tuple[Reliability, ...]:

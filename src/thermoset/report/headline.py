@@ -89,6 +89,11 @@ def _of_sizes(status: MonitorStatus, timeline: Timeline, test: TestStatus) -> An
     return said.format(against, _batch(timeline, test.crossed_batch), _of_labels(status))
 
 
+def _of_answers(_: MonitorStatus, timeline: Timeline, test: TestStatus) -> Any:
+    said = markup("More rows that are answered alone are wrong than was claimed, first seen in {}.")
+    return said.format(_batch(timeline, test.crossed_batch))
+
+
 def _of_confidence(status: MonitorStatus, timeline: Timeline, test: TestStatus) -> Any:
     said = markup("Confidence is no longer what it was on the conformal rows, first seen in {}. {}")
     return said.format(_batch(timeline, test.crossed_batch), _of_labels(status))
@@ -122,6 +127,7 @@ _ALARMS = {
     "over": _too_high,
     "size": _of_sizes,
     "confidence": _of_confidence,
+    "answers": _of_answers,
 }
 
 

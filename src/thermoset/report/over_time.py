@@ -49,7 +49,7 @@ def build_monitor_page(status: MonitorStatus, title: str | None = None) -> str:
     timeline = Timeline(status.batches)
     charts, legend = monitor_charts(status, timeline)
     named = printable(title) if title is not None else "predictor"
-    curves = [test for test in status.tests if test.name != "parts"]
+    curves = [test for test in status.tests if test.name not in ("parts", "answers")]
     return filled(
         "monitor.html",
         (),

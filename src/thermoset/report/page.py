@@ -26,7 +26,7 @@ from thermoset.report.shell import along, bar_start, filled, markup, write_html
 from thermoset.report.who_pays import who_pays
 from thermoset.report.words import SCORE_WORDS, words
 from thermoset.sweeping import standard_error
-from thermoset.tuning.alternatives import alternatives, front_titles, is_stricter, tells_setting
+from thermoset.tuning.choice import alternatives, front_titles, is_stricter, tells_setting
 
 __all__ = ["render_page", "write_page"]
 
@@ -62,7 +62,6 @@ def render_page(report: Report) -> str:
         came=report.document.provenance,
         choice=report.document.choice,
         over=report.document.choice.words,
-        reach=_reach,
         drawing=_drawing(report),
         measures={measure.name: measure for measure in report.document.measures},
         charts=charts.all_charts(report),
@@ -93,11 +92,6 @@ def render_page(report: Report) -> str:
         examples=list(_examples(report)),
         picture=_picture,
     )
-
-
-def _reach(error: float) -> float:
-    """Half of a 95% interval."""
-    return _NORMAL * error
 
 
 def _drawing(report: Report) -> Any:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,6 +97,15 @@ class Examples(Brief):
     images: tuple[NDArray[np.generic] | None, ...]
 
 
+class RiskPoint(NamedTuple):
+    """Share of rows that one threshold answers, the error among them, and its 95% interval."""
+
+    share: float
+    error: float
+    low: float
+    high: float
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Report(Brief):
     """Everything on the page.
@@ -129,6 +138,8 @@ class Report(Brief):
         From T = 1 to T*, and to T-hat, on the compared rows.
     notes : tuple of str
         What was warned of on the way.
+    risk : tuple of RiskPoint
+        Errors among answered rows at every threshold of the answer rule, on the judged rows; empty without a rule.
     """
 
     name: str
@@ -148,6 +159,7 @@ class Report(Brief):
     examples: Examples
     movements: tuple[Movement, ...]
     notes: tuple[str, ...]
+    risk: tuple[RiskPoint, ...] = ()
 
     @property
     def own(self) -> Sweep:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from thermoset.tuning import Choice, Outlook
-from thermoset.tuning.choice import Payers
+from thermoset.tuning.choice import MissBreakdown
 
 __all__ = ["Payer", "who_pays"]
 
@@ -14,15 +14,15 @@ class Payer:
 
     name: str
     outlook: Outlook
-    payers: Payers
+    payers: MissBreakdown
 
 
 def who_pays(choice: Choice) -> tuple[Payer, ...]:
     """T = 1 and the recommendation, or the recommendation alone where it is T = 1; nothing where it is not known."""
     one, chosen = choice.outlooks[0], choice.outlook
-    if one.payers is None or chosen.payers is None or not choice.frontier:
+    if one.misses is None or chosen.misses is None or not choice.frontier:
         return ()
     if one.setting == chosen.setting:
-        return (Payer("recommended", chosen, chosen.payers),)
+        return (Payer("recommended", chosen, chosen.misses),)
     other = "" if one.setting.kind == chosen.setting.kind else f" ({one.setting.kind})"
-    return Payer(f"{one.name}{other}", one, one.payers), Payer("recommended", chosen, chosen.payers)
+    return Payer(f"{one.name}{other}", one, one.misses), Payer("recommended", chosen, chosen.misses)

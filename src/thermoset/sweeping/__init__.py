@@ -152,7 +152,7 @@ def sweep(
     if kind is None:
         _warm_up(plan)
     with memory_budget(memory):
-        measured = run_any(data, plan, kind, count, protocol, progress)
+        measured = run_any(data.within_budget(), plan, kind, count, protocol, progress)
     absent = np.count_nonzero(measured.counts == 0, axis=1)
     _warn_about_classes(absent, data.n_classes)
     settings = {

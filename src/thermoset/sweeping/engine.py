@@ -470,17 +470,21 @@ FIXED_POINT = 2.0**28
 _CHUNK = 4096  # rows whose expected hits are held for all trials at once
 
 
-def expected_hits(labels: LabelParts, score: Score, j: int, thresholds: Floats, *, randomized: bool = True) -> Floats:
+def expected_hits(
+    labels: LabelParts, score: Score, j: int, thresholds: Floats, *, randomized: bool = True,
+    terms: Floats | None = None,
+) -> Floats:  # fmt: skip
     """Probability over u that each label is in its set at temperature j, under thresholds (2, K): (K, n).
 
     Over u a label's value is an interval, and the share of it below the threshold is that probability. A score without
-    u is an interval of no width: the share is 0 or 1.
+    u is an interval of no width: the share is 0 or 1. `terms` are those of the labels, where they are known already.
     """
+    terms = labels.terms(score, j) if terms is None else terms
     out, mine = np.empty((thresholds.shape[1], len(labels.ranks))), np.ascontiguousarray(labels.parts[:, j])
     code, unit, _, _, keep_top = score.terms
     kernels.expected_hits(
         code, unit, keep_top, randomized and score.uses_u, 1.0 / float(labels.temperatures[j]), labels.ranks,
-        labels.gap, labels.second, mine, labels.terms(score, j), np.ascontiguousarray(thresholds), out,
+        labels.gap, labels.second, mine, terms, np.ascontiguousarray(thresholds), out,
     )  # fmt: skip
     return out
 
@@ -517,13 +521,16 @@ def solve_thresholds(labels: LabelParts, score: Score, j: int, targets: Floats, 
     sure, reachable = np.count_nonzero(np.isneginf(low)), np.count_nonzero(low < np.inf)
 
     def rows_below(q: float, tie: float) -> float:
-        return float(expected_hits(labels, score, j, np.array([[q], [tie]]))[0].sum())
+        return float(expected_hits(labels, score, j, np.array([[q], [tie]]), terms=terms_of)[0].sum())
+
+    about = _rows_below_about(start[finite], (start + slope * below)[finite], bends) + sure
 
     for k, target in enumerate(np.asarray(targets).tolist()):
         if target > reachable or target <= sure:
             out[:, k] = np.inf if target > reachable else -np.inf
             continue
-        place = _first_reaching(lambda i: rows_below(float(bends[i]), np.inf), len(bends), target)
+        guess = min(int(np.searchsorted(about, target)), len(bends) - 1)
+        place = _first_reaching(lambda i: rows_below(float(bends[i]), np.inf), len(bends), target, guess)
         before = float(bends[place - 1] if place else bends[0] - 1.0)
         ramps = finite & (start <= before) & (start + slope * below >= bends[place]) & (slope > 0)
         steady = rows_below(before, np.inf) - (
@@ -538,16 +545,51 @@ def solve_thresholds(labels: LabelParts, score: Score, j: int, targets: Floats, 
     return out
 
 
-def _first_reaching(count: Any, n: int, target: float) -> int:
-    """The first of n places, in which counts grow, that reaches the target; the last if none does."""
-    low, high = 0, n - 1
+def _rows_below_about(start: Floats, end: Floats, bends: Floats) -> Floats:
+    """About how many rows are let in at each bend, never falling: where a search for a threshold begins."""
+    width = np.maximum(end - start, 1e-9)
+    first, last = np.argsort(start), np.argsort(end)
+    begun, done = np.searchsorted(start[first], bends, side="right"), np.searchsorted(end[last], bends, side="right")
+    rate, offset = 1.0 / width, start / width
+
+    def sums(values: Floats, order: Ints, count: Ints) -> Floats:
+        return np.asarray(np.concatenate([[0.0], np.cumsum(values[order])])[count])
+
+    inside = bends * (sums(rate, first, begun) - sums(rate, last, done))
+    inside -= sums(offset, first, begun) - sums(offset, last, done)
+    return np.asarray(np.maximum.accumulate(done + np.clip(inside, 0.0, begun - done)))
+
+
+def _first_reaching(count: Any, n: int, target: float, guess: int = 0) -> int:
+    """The first of n places, in which counts grow, that reaches the target; the last if none does.
+
+    From a guess on the search goes in steps that double, until the place is between two of them.
+
+    >>> [_first_reaching(lambda i: i, 10, 4.5, guess) for guess in (0, 4, 5, 9)]
+    [5, 5, 5, 5]
+    """
+    low, high, step = 0, n - 1, 1
+    if count(guess) >= target:
+        high = guess
+        while high - step >= low:
+            if count(high - step) < target:
+                low = high - step + 1
+                break
+            high, step = high - step, 2 * step
+    else:
+        low = guess + 1
+        while low - 1 + step < high:
+            if count(low - 1 + step) >= target:
+                high = low - 1 + step
+                break
+            low, step = low + step, 2 * step
     while low < high:
         middle = (low + high) // 2
         if count(middle) >= target:
             high = middle
         else:
             low = middle + 1
-    return low
+    return min(low, n - 1)
 
 
 _HALVINGS = 64

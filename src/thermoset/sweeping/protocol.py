@@ -102,10 +102,10 @@ class Protocol:
         seed, groups = (self.random_state, trial), self.split_by  # what no named stream begins with
         if exact_number(self.calibration_fraction) == 0:
             calibration = np.empty(0, dtype=np.int64)
-            conformal, evaluation = split_indices(n_rows, self.cp_fraction, random_state=seed, groups=groups)
+            conformal, evaluation = split_indices(n_rows, self.cp_fraction, random_state=seed, split_by=groups)
         else:
             parts = self.calibration_fraction, self.cp_fraction
-            calibration, conformal, evaluation = split_indices(n_rows, *parts, random_state=seed, groups=groups)
+            calibration, conformal, evaluation = split_indices(n_rows, *parts, random_state=seed, split_by=groups)
         return Split(calibration, conformal, evaluation)
 
 

@@ -1,27 +1,26 @@
-"""The record of a choice: which setting, why, what it costs, who pays, and how certain it is.
+"""The record of a choice: which setting, why, what it costs, which rows lose coverage, and how certain it is.
 
 The records are part of the predictor's file, so they refuse fields that they do not know when they are read.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 import msgspec
 
 from thermoset.conformal.recipe import Recipe
 from thermoset.errors import InputError
+from thermoset.levels import exact_level
 from thermoset.notebook import html_paragraphs
 from thermoset.text_tables import TextTable, interval, number, plus_minus
-from thermoset.tuning.parts import WORDS, EvenOver, Words
-from thermoset.tuning.preferences import AnyPreference
-
-__all__ = ["Choice", "Curve", "Outlook", "Payers", "Signal", "TradeOff"]
-
-_NORMAL = 1.96  # standard errors of a 95% interval
+from thermoset.tuning import wording
+from thermoset.tuning.preferences import WORDS, AnyPreference, EvenOver, Words
 
 
-class Payers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Who pays for the misses that alpha allows.
+class MissBreakdown(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which rows lose coverage.
 
     easy : coverage of the tenth of classes (or groups) that are covered best; None where unknown.
     left_out : share of all rows whose top label is correct but not in the set.
@@ -34,14 +33,16 @@ class Payers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Outlook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What sets of one setting are expected to show on fresh rows; errors are standard errors.
+    """What sets of one setting are expected to show on fresh rows.
 
-    `class_gap` is the root mean square over classes of class coverage minus overall coverage, corrected for sampling
-    noise, and `class_gap_ends` its 95% interval; None where there is no closed form. `worst_tenth` is the mean coverage
-    of the tenth of classes covered least, with its 90% interval. `top_gap` is TopCovGap on the calibration rows, each
-    half with the threshold of the other: compare it with `Choice.noise_floor`, which is for the same number of rows. It
-    is None where some class has fewer than 30 rows. In a choice for groups (see `Choice.even`) all of these are over
-    groups of rows instead of classes.
+    `size_error` is a standard error, and `size_ends` reaches `reach` of them to both sides: 1.96, or more where the
+    setting was chosen among many, so that the luckiest of these is covered too. `class_gap` is the root mean square
+    over classes of class coverage minus overall coverage, corrected for sampling noise, and `class_gap_ends` its 95%
+    interval; None where there is no closed form. `worst_tenth` is the mean coverage of the tenth of classes covered
+    least, with its 90% interval. `top_gap` is TopCovGap on the calibration rows, each half with the threshold of the
+    other: compare it with `Choice.noise_floor`, which is for the same number of rows. It is None where some class has
+    fewer than 30 rows. In a choice for groups (see `Choice.even`) all of these are over groups of rows instead of
+    classes.
     """
 
     name: str
@@ -49,46 +50,66 @@ class Outlook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     size: float
     size_error: float
     empty_share: float
+    reach: float = 1.96
     class_gap: float | None = None
     class_gap_ends: tuple[float, float] | None = None
     worst_tenth: float | None = None
     worst_tenth_ends: tuple[float, float] | None = None
     top_gap: float | None = None
-    payers: Payers | None = None
+    misses: MissBreakdown | None = None
 
     @property
     def temperature(self) -> float:
         """Of the setting."""
         return self.setting.temperature
 
+    @property
+    def size_ends(self) -> tuple[float, float]:
+        """The 95% interval of the size, never below 0."""
+        return max(self.size - self.reach * self.size_error, 0.0), self.size + self.reach * self.size_error
+
 
 class TradeOff(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What T-hat gains and costs compared with another temperature: differences, T-hat minus the other.
 
-    `class_gap_ends` is the 95% interval of the difference in class gap, and `tells_apart` says whether the rows can
-    distinguish the two; None where there is no closed form, or the levels differ.
+    `size_ends` and `class_gap_ends` are 95% intervals of the differences, whichever setting was chosen, and
+    `tells_apart` says whether the rows can distinguish the class gaps of the two; None where there is no closed form,
+    or the levels differ.
     """
 
     name: str
     temperature: float
     size: float
-    size_error: float | None
+    size_ends: tuple[float, float] | None
     class_gap: float | None
     class_gap_ends: tuple[float, float] | None
     tells_apart: bool | None
 
 
 class Signal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Whether the rows show any differences that a choice for even coverage could rest on.
+    """What random halves of the rows say for a choice of even coverage.
 
-    p_value : how often equally covered classes (or groups) would look as different as these do; None if not tested.
-    beats : the probability that the chosen setting has a lower class gap than T = 1; None if not tested.
+    beats : the share of halves in which the temperature is more even than T = 1; None if nothing was compared.
     tried : the best estimate, where it was rejected in favour of T = 1; else None.
     """
 
-    p_value: float | None = None
     beats: float | None = None
     tried: float | None = None
+
+
+class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What came of a request to cover the worst tenth of classes at least so much of the time.
+
+    claims : how it was vouched for; shortage : which rows are missing for any claim, in words, or nothing.
+    """
+
+    claims: Literal["model", "distribution-free"]
+    shortage: str = ""
+
+    @property
+    def enough_rows(self) -> bool:
+        """Whether there are rows enough for a claim; whether it holds is `Choice.met`."""
+        return not self.shortage
 
 
 class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -117,11 +138,15 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     alpha : str
         The promised level; the setting's own may be stricter.
     methods : tuple of str
-        The kinds of sets that were searched: one, or many with method="auto".
+        The kinds of sets that were searched: one, or several with method="auto".
     met : bool
-        Whether a budget is met, or the claim about classes holds; True if there is neither.
+        Whether a budget is met, or the claim about classes is made; True if there is neither.
     sure : float or None
-        The probability that a claim about classes holds, given the rows; None if there is no claim.
+        The confidence of a claim about classes that is made, 0.95; None if none is.
+    claim : Claim or None
+        What came of a request about hard classes; None if there was none.
+    tied : bool
+        Whether another kind of sets looks more even, but the rows cannot show it, and this one has smaller sets.
     peak : float or None
         T_c, the temperature of the largest sets; the search stops there. None where the curve has no peak.
     spread : (float, float) or None
@@ -132,15 +157,13 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     comparisons : tuple of TradeOff
         The choice compared with T = 1 and T*.
     frontier : tuple of Outlook
-        Settings that no other beats in both size and worst-tenth coverage, and named ones to compare with.
+        Named settings to compare with, and LAC at stricter levels.
     signal : Signal
-        Whether the rows can support a choice for class coverage.
+        What random halves of the rows say for a choice of even coverage.
     noise_floor, noise_floor_95 : float
         Mean and 95% quantile that TopCovGap would have on these rows if every class were covered equally.
     n_rows : int
         Number of calibration rows behind the choice.
-    rows_needed : int or None
-        About how many of them would show that a budget is met, or that T = 1 is beaten; None if no number would.
     curve : Curve
         The search results for the chosen kind of sets.
     even : "class" or "group"
@@ -161,8 +184,9 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     noise_floor: float
     noise_floor_95: float
     n_rows: int
-    rows_needed: int | None
     curve: Curve
+    claim: Claim | None = None
+    tied: bool = False
     even: EvenOver = "class"
 
     @property
@@ -196,33 +220,24 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return self.setting.temperature
 
     @property
+    def is_simplest(self) -> bool:
+        """Whether the first of the kinds of sets was chosen, at T = 1 and the promised level."""
+        return self.temperature == 1.0 and self.setting.kind == self.methods[0] and not is_stricter(self)
+
+    @property
     def sentences(self) -> tuple[str, ...]:
-        """The recommendation, what it gains and costs (± is 95%), who pays, and how certain it is."""
-        others = [
-            versus for versus, at in zip(self.comparisons, self.outlooks, strict=False) if at.setting != self.setting
-        ]
-        traded = (_traded(versus, self.words.gap) for versus in others)
-        by_hand = len(self.curve.temperatures) == 1
-        why = f"T-hat = {self.temperature:.2f} was set by hand." if by_hand else self.preference.reason(self)
-        return (why, *traded, *self._paid(), *self._doubts())
+        """The recommendation, what it gains and costs, what hard classes get, and how certain it is."""
+        return wording.sentences(self)
+
+    @property
+    def hard_classes(self) -> tuple[str, ...]:
+        """In up to three lines: what hard classes (or groups) get, and what more would cost."""
+        return wording.hard_classes(self)
 
     @property
     def legend(self) -> tuple[tuple[str, str], ...]:
         """The terms used in the table and the sentences, explained."""
-        terms = [
-            ("T*", "the temperature whose probabilities fit the labels best"),
-            ("T-hat", "the temperature chosen for the prediction sets"),
-        ]
-        if self.peak is not None:
-            terms.append(("T_c", "the temperature at which sets are largest on average; T-hat is never above it"))
-        words = self.words
-        if self.outlook.class_gap is not None:
-            typical = f"the typical distance between the coverage of a {words.one} and overall coverage"
-            terms.append((words.gap, f"{typical} (root mean square over {words.many})"))
-        if self.outlook.worst_tenth is not None:
-            few = "; with fewer than 15 groups, the coverage of the worst one" if self.even == "group" else ""
-            terms.append(("worst tenth", f"the mean coverage of the 10% of {words.many} with the lowest coverage{few}"))
-        return tuple(terms)
+        return wording.legend(self)
 
     @property
     def why(self) -> str:
@@ -259,51 +274,128 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         """`to_table` for a paper."""
         return self.to_table().to_latex()
 
-    def _paid(self) -> list[str]:
-        pays, one = self.outlook.payers, self.outlooks[0].payers
-        if pays is None or one is None or max(pays.left_out, one.left_out) < 0.0005:
-            return []
-        said = f"{pays.left_out:.1%} of all rows have a correct top label that the set leaves out"
-        if self.setting == self.outlooks[0].setting:
-            return [f"{said}."]
-        return [f"{said} ({self.outlooks[0].name}: {one.left_out:.1%})."]
-
-    def _doubts(self) -> list[str]:
-        said = []
-        if self.spread is not None and self.signal.tried is None:
-            said.append(
-                f"Refitting on random halves of the {self.n_rows:,} rows gives T-hat between {self.spread[0]:.2f} and "
-                f"{self.spread[1]:.2f} in 90% of cases."
-            )
-        alike = [c.name for c in self.comparisons if c.tells_apart is False and c.temperature != self.temperature]
-        if alike:
-            said.append(
-                f"On these rows its {self.words.gap} cannot be distinguished from that at {' and '.join(alike)}: the "
-                "difference is within the noise."
-            )
-        return said
-
 
 def _cells(at: Outlook) -> tuple[str, ...]:
     """What a setting shows, as cells of a table."""
     return (
         interval(at.class_gap, at.class_gap_ends),
         interval(at.worst_tenth, at.worst_tenth_ends),
-        plus_minus(at.size, _NORMAL * at.size_error, ".2f"),
+        plus_minus(at.size, at.reach * at.size_error, ".2f"),
         number(at.empty_share, ".1%"),
     )
 
 
-def _traded(versus: TradeOff, name: str) -> str:
-    size = _change(versus.size, versus.size_error, "labels larger", "labels smaller", 2)
-    if versus.class_gap is None or versus.class_gap_ends is None:
-        return f"Compared with {versus.name}, sets are {size}."
-    low, high = versus.class_gap_ends
-    change = f"{abs(versus.class_gap):.3f} {'higher' if versus.class_gap > 0 else 'lower'}"
-    gap = f"the {name} is {'the same' if round(versus.class_gap, 3) == 0 else change}"
-    return f"Compared with {versus.name}, sets are {size} and {gap} (95% interval: {low:+.3f} to {high:+.3f})."
+# ---- alternatives ----------------------------------------------------------------------------------------------------
+
+Front = Literal["worst_tenth", "class_gap"]
+
+FRONTS: tuple[Front, ...] = get_args(Front)
+"""What the size of sets is weighed against."""
+
+_CHOSEN = "recommended"
 
 
-def _change(value: float, error: float | None, more: str, less: str, digits: int) -> str:
-    give = "" if error is None else f" ± {_NORMAL * error:.{digits}f}"
-    return f"{abs(value):.{digits}f}{give} {more if value > 0 else less}"
+def front_titles(choice: Choice) -> dict[Front, str]:
+    """What each frontier weighs size against, in words: for classes, or for the groups that the choice evens out."""
+    words = choice.words
+    return {"worst_tenth": f"coverage of the worst tenth of {words.many}", "class_gap": words.gap}
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A setting and its names: the recommended one, another to compare it with, or one without a name."""
+
+    names: tuple[str, ...]
+    outlook: Outlook
+    chosen: bool = False
+
+    @property
+    def size_interval(self) -> tuple[float, float]:
+        """The 95% interval of the size."""
+        return self.outlook.size_ends
+
+    def interval(self, metric: Front) -> tuple[float, float]:
+        """The interval of a metric: 90% for the worst tenth, 95% for the class gap; the value, twice, without one."""
+        value: float = getattr(self.outlook, metric)
+        ends: tuple[float, float] | None = getattr(self.outlook, f"{metric}_ends")
+        return (value, value) if ends is None else ends
+
+    def bars(self, metric: Front) -> tuple[tuple[tuple[float, float], tuple[float, float]], ...]:
+        """Both intervals as lines from one point to another, sizes first."""
+        value: float = getattr(self.outlook, metric)
+        left, right = (max(end, self.outlook.size / 2) for end in self.size_interval)  # an axis may be logarithmic
+        low, high = self.interval(metric)
+        return ((left, value), (right, value)), ((self.outlook.size, low), (self.outlook.size, high))
+
+    @property
+    def name(self) -> str:
+        """All names in one."""
+        return ", ".join(self.names)
+
+
+def settings_of(choice: Choice) -> tuple[Alternative, ...]:
+    """Every setting of the frontier once: the recommended one first, then by set size.
+
+    A setting with several names is listed once, with all of them. A choice without a frontier gives an empty result.
+    """
+    if not choice.frontier:
+        return ()
+    found = [Alternative((_CHOSEN,), choice.outlook, chosen=True)]
+    for at in sorted(choice.frontier, key=lambda at: at.size):
+        place = next((i for i, one in enumerate(found) if one.outlook.setting == at.setting), None)
+        names = (at.name,) if at.name else ()
+        if place is None:
+            found.append(Alternative(names, at))
+        elif not set(names) <= set(found[place].names):
+            found[place] = replace(found[place], names=(*found[place].names, *names))
+    return tuple(found)
+
+
+def alternatives(choice: Choice) -> tuple[Alternative, ...]:
+    """The named settings: the recommended one first, then those to compare it with.
+
+    >>> import numpy as np, thermoset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 4, 800)
+    >>> predictor = ts.TwoTemperaturePredictor().fit(3 * (rng.normal(size=(800, 4)) + 2 * np.eye(4)[labels]), labels)
+    >>> alternatives(predictor.choice_)[0].names[0]
+    'recommended'
+    """
+    return tuple(one for one in settings_of(choice) if one.names)
+
+
+def drawable(choice: Choice, metric: Front) -> tuple[Alternative, ...]:
+    """The settings whose metric is known."""
+    every = settings_of(choice)
+    return tuple(one for one in every if getattr(one.outlook, metric) is not None and one.outlook.size > 0)
+
+
+def target_of(choice: Choice, metric: Front) -> float | None:
+    """The coverage requested for hard classes or groups, if any."""
+    return choice.target if metric == "worst_tenth" else None
+
+
+def front(outlooks: Sequence[Outlook], metric: Front) -> tuple[Outlook, ...]:
+    """The outlooks that no other one beats in both size and the metric, smallest sets first.
+
+    High coverage of the worst tenth is good, and so is a small class gap. Outlooks with an unknown metric are omitted.
+    """
+    sign = 1.0 if metric == "worst_tenth" else -1.0
+    known = [(at.size, -sign * value, at) for at in outlooks if (value := getattr(at, metric)) is not None]
+    kept: list[Outlook] = []
+    best = float("inf")
+    for _, value, at in sorted(known, key=lambda entry: entry[:2]):
+        if value < best:
+            best = value
+            kept.append(at)
+    return tuple(kept)
+
+
+def is_stricter(choice: Choice) -> bool:
+    """Whether the threshold is set for a stricter level than the promised one."""
+    return exact_level(choice.setting.alpha) < exact_level(choice.alpha)
+
+
+def tells_setting(choice: Choice) -> bool:
+    """Whether more than a temperature was chosen: other scores or levels were candidates too."""
+    return len(choice.methods) > 1 or is_stricter(choice)

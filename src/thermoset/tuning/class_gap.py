@@ -14,21 +14,21 @@ the estimate lies lower than 95 of 100 simulations would put it at any temperatu
 simulated population has the measured gaps, scaled to G, and variances that are no smaller for having seen few misses.
 Sums are NumPy's own: those of a linear algebra library may depend on the number of its threads.
 
-For a choice that evens out groups of rows, read "groups" for "classes": see `parts`.
+Intervals of a setting that was chosen among many hold for all of them at once (`reach`): the luckiest is among them.
+For a choice that evens out groups of rows, read "groups" for "classes".
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from thermoset.arrays import Floats, Ints
-from thermoset.tuning.parts import Parts
 from thermoset.uniforms import stream
-
-__all__ = ["ClassGaps", "ClassHits", "ClassSample"]
 
 _BATCHES = 16  # of the rows of a class: their sums carry the correlation between temperatures
 _SIMULATIONS = 400
@@ -36,10 +36,11 @@ _CONFIDENCE = 0.95
 _CONFIDENCE_OF_FEW, _MANY_CLASSES = 0.97, 20  # the gaps of few classes say little about the population to simulate
 _PRIOR_MISSES = 5.0  # what the variance of the field is worth beside that of a class, in missed rows
 _MOST_UNSEEN = 0.1  # share of classes with fewer than two rows, beyond which nothing is said
-_ONE_SIDED = 1.645  # standard errors
+_NORMAL = 1.96  # standard errors of a 95% interval
+_REPRESENTED = 12  # settings that stand for all those searched: neighbours hardly differ
 _BISECTIONS = 14  # of gaps from 0 to 1
-_ENTRIES = 2_000_000  # simulated class means worked on at once
-_KEPT = 8_000_000  # and kept, in all
+_CLASSES_AT_ONCE = 64  # whose noise is simulated together
+_KEPT = 8_000_000  # simulated numbers that are kept
 _FEWEST_MISSES = 15.0  # rows outside their sets without which variances are guesses
 _MISSES_OF_TWO = 50.0  # the same for two classes: the fewer classes, the less is averaged
 
@@ -53,15 +54,18 @@ class ClassSample:
         third of the others: a class that is missing is rare.
     """
 
-    def __init__(self, parts: Parts, seed: int) -> None:
-        seen, n_rows = np.flatnonzero(parts.rows > 1), len(parts)
-        self.n_classes, self.n_rows = parts.count, n_rows
-        self.counts: Ints = parts.rows[seen]
+    batches: ClassVar[int] = _BATCHES
+
+    def __init__(self, classes: Ints, n_classes: int, seed: int) -> None:
+        rows, n_rows = np.bincount(classes, minlength=n_classes), len(classes)
+        seen = np.flatnonzero(rows > 1)
+        self.n_classes, self.n_rows = n_classes, n_rows
+        self.counts: Ints = rows[seen]
         self.shares: Floats = self.counts / max(self.counts.sum(), 1)
-        self.weights = _weights(self.counts, parts.count)
-        place = np.full(parts.count, len(seen))
+        self.weights = _weights(self.counts, n_classes)
+        place = np.full(n_classes, len(seen))
         place[seen] = np.arange(len(seen))
-        self._class = place[parts.codes]
+        self._class = place[classes]
         mixed = stream(seed, "sample of classes", n_rows).permutation(n_rows)
         by_class = mixed[np.argsort(self._class[mixed], kind="stable")]
         first = np.concatenate([[0], np.cumsum(np.bincount(self._class, minlength=len(seen) + 1))])
@@ -69,6 +73,7 @@ class ClassSample:
         within[by_class] = np.arange(n_rows) - first[self._class[by_class]]
         self._cell = self._class * _BATCHES + within % _BATCHES
         self._in_batch = self._sums(self._cell, None, _BATCHES).reshape(-1, _BATCHES)
+        self._drawn: dict[int, Floats] = {}
 
     def _sums(self, places: Ints, values: Floats | None, each: int) -> Floats:
         size = len(self.counts) * each
@@ -86,14 +91,21 @@ class ClassSample:
         alone[0] = 1.0  # a class whose rows are all alike: noise of its own, the same at every temperature
         return mean, variance, np.where(length > 1e-9, residual / np.maximum(length, 1e-9), alone)
 
-    def rows_wanted(self, alpha: float) -> int | None:
-        """How many rows such a sample would need before anything is said of class gaps; None if it has them."""
+    def drawn(self, some: slice) -> Floats:
+        """Standard normal numbers for some classes, (classes, batches, simulations): the same whoever asks."""
+        found = self._drawn.get(some.start)
+        if found is None:
+            rng = stream(self.n_rows, "class gaps", some.start)
+            found = rng.standard_normal((some.stop - some.start, _BATCHES, _SIMULATIONS))
+            if len(self.counts) * _BATCHES * _SIMULATIONS <= _KEPT:
+                self._drawn[some.start] = found
+        return found
+
+    def too_few(self, alpha: float) -> bool:
+        """Whether the rows are too few for anything to be said of class gaps with confidence."""
         unseen = 1 - len(self.counts) / self.n_classes
         misses = max(_FEWEST_MISSES, _MISSES_OF_TWO / (self.n_classes - 1))
-        wanted = misses / alpha
-        if unseen > _MOST_UNSEEN:
-            wanted = max(wanted, 5.0 * self.n_classes, 1.5 * self.n_rows)
-        return None if wanted <= self.n_rows else int(np.ceil(wanted))
+        return unseen > _MOST_UNSEEN or alpha * self.n_rows < misses
 
 
 def _weights(counts: Ints, n_classes: int) -> Floats:
@@ -114,16 +126,17 @@ class ClassHits:
     variance: Floats
     residual: Floats
 
-    def joined(self, other: "ClassHits", order: Ints) -> "ClassHits":
-        """The temperatures of both, in an order."""
+    @classmethod
+    def joined(cls, hits: Sequence["ClassHits"]) -> "ClassHits":
+        """The temperatures of several candidates on the same rows, one after the other."""
         return replace(
-            self,
-            mean=np.concatenate([self.mean, other.mean])[order],
-            variance=np.concatenate([self.variance, other.variance])[order],
-            residual=np.concatenate([self.residual, other.residual])[order],
+            hits[0],
+            mean=np.concatenate([one.mean for one in hits]),
+            variance=np.concatenate([one.variance for one in hits]),
+            residual=np.concatenate([one.residual for one in hits]),
         )
 
-    def at(self, some: NDArray[np.bool_] | list[int]) -> "ClassHits":
+    def at(self, some: NDArray[np.bool_] | Sequence[int]) -> "ClassHits":
         """Some of the temperatures."""
         return replace(self, mean=self.mean[some], variance=self.variance[some], residual=self.residual[some])
 
@@ -167,13 +180,10 @@ class ClassHits:
 
     def _noises(self) -> Iterator[tuple[slice, Floats]]:
         """Simulated noise of class means, of variance 1, (classes, temperatures, simulations), in groups of classes."""
-        n_temperatures, n_classes = self.mean.shape
-        step = max(1, _ENTRIES // (n_temperatures * _SIMULATIONS))
-        for start in range(0, n_classes, step):
-            some = slice(start, min(start + step, n_classes))
-            rng = stream(self.sample.n_rows, "class gaps", start)
-            drawn = rng.standard_normal((some.stop - start, _BATCHES, _SIMULATIONS))
-            yield some, np.einsum("tck,cks->cts", self.residual[:, some], drawn)
+        n_classes = self.mean.shape[1]
+        for start in range(0, n_classes, _CLASSES_AT_ONCE):
+            some = slice(start, min(start + _CLASSES_AT_ONCE, n_classes))
+            yield some, np.einsum("tck,cks->cts", self.residual[:, some], self.sample.drawn(some))
 
     @cached_property
     def _few_noises(self) -> list[tuple[slice, Floats]] | None:
@@ -198,9 +208,13 @@ class ClassHits:
 
 @dataclass(frozen=True, eq=False)
 class ClassGaps:
-    """Class gaps at some temperatures, and what can be said of them with confidence."""
+    """Class gaps of some settings, and what can be said of them with confidence.
+
+    reach : standard errors that an interval is to have, as if errors were normal; see `simultaneous_reach`.
+    """
 
     hits: ClassHits
+    reach: float = _NORMAL
 
     @cached_property
     def values(self) -> Floats:
@@ -209,8 +223,8 @@ class ClassGaps:
 
     @cached_property
     def intervals(self) -> Floats:
-        """95% intervals of the class gaps, (temperatures, 2): gaps that make what was seen no exception."""
-        squares = self.hits.squares
+        """Intervals of the class gaps, (settings, 2): gaps that make what was seen no exception."""
+        squares, level = self.hits.squares, float(ndtr(self.reach))
 
         def below(gap: Floats) -> Floats:
             """How often a population with such gaps shows less than was seen."""
@@ -218,7 +232,7 @@ class ClassGaps:
             share: Floats = (self.hits.errors(gap) < seen).mean(axis=1)
             return share
 
-        return np.stack([_crossing(below, level, len(squares)) for level in (0.975, 0.025)], axis=1)
+        return np.stack([_crossing(below, share, len(squares)) for share in (level, 1 - level)], axis=1)
 
     @cached_property
     def _errors(self) -> Floats:
@@ -226,27 +240,14 @@ class ClassGaps:
         return self.hits.errors(np.maximum(self.values, self.intervals.mean(axis=1)))
 
     def difference(self, i: int, j: int) -> tuple[float, tuple[float, float], bool]:
-        """Gap at i minus gap at j, its 95% interval, and whether the rows tell the two apart.
+        """Gap at i minus gap at j, its interval, and whether the rows tell the two apart.
 
         The squares are compared; divided by the sum of the gaps their difference is that of the gaps.
         """
-        middle, squares = self.intervals.mean(axis=1), self.hits.squares
-        low, high = squares[i] - squares[j] - np.quantile(self._errors[i] - self._errors[j], (0.975, 0.025))
+        middle, squares, level = self.intervals.mean(axis=1), self.hits.squares, float(ndtr(self.reach))
+        low, high = squares[i] - squares[j] - np.quantile(self._errors[i] - self._errors[j], (level, 1 - level))
         both = max(middle[i] + middle[j], 1e-9)
         return float(self.values[i] - self.values[j]), (float(low / both), float(high / both)), bool(low * high > 0)
-
-    def beats(self, i: int, j: int) -> float:
-        """How sure the rows are that the gap at i is lower than that at j."""
-        apart = self.hits.squares[i] - self.hits.squares[j]
-        return float((apart - (self._errors[i] - self._errors[j]) < 0).mean())
-
-    def rows_to_beat(self, i: int, j: int) -> int | None:
-        """About how many rows would show with 95% confidence that the gap at i is lower; None if it looks higher."""
-        apart = float(self.hits.squares[j] - self.hits.squares[i])
-        if apart <= 0:
-            return None
-        error = float((self._errors[i] - self._errors[j]).std())
-        return int(np.ceil(self.hits.sample.n_rows * (_ONE_SIDED * error / apart) ** 2))
 
     def excess(self, budget: float, kinds: int = 1) -> Floats:
         """How far the squared gaps are from keeping a budget with confidence: a temperature with 0 or less keeps it.
@@ -261,13 +262,13 @@ class ClassGaps:
         found: Floats = self.hits.squares + reach * error - budget**2
         return found
 
-    def rows_for(self, budget: float, i: int) -> int | None:
-        """About how many rows would show that temperature i keeps the budget; None if its own gap exceeds it."""
-        room = budget**2 - max(float(self.hits.squares[i]), 0.0)
-        if room <= 0:
-            return None
-        more = float(self.excess(budget)[i]) - float(self.hits.squares[i]) + budget**2  # reach x error
-        return int(np.ceil(self.hits.sample.n_rows * (more / room) ** 2))
+
+def simultaneous_reach(hits: ClassHits) -> float:
+    """Standard errors that hold for the class gaps of all of these settings at once, with 95% confidence."""
+    some = hits.at(np.unique(np.linspace(0, len(hits.mean) - 1, _REPRESENTED).astype(np.int64)).tolist())
+    errors = some.errors(np.sqrt(np.maximum(some.squares, 1e-12)))
+    spread = np.maximum(errors.std(axis=1, keepdims=True), 1e-12)
+    return max(float(np.quantile(np.abs(errors / spread).max(axis=0), _CONFIDENCE)), _NORMAL)
 
 
 def _crossing(below: Callable[[Floats], Floats], level: float, n: int) -> Floats:

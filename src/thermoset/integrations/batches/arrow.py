@@ -7,9 +7,7 @@ from numpy.typing import NDArray
 
 from thermoset.errors import InputError
 from thermoset.integrations.batches.outputs import Found, Outputs, pyarrow
-from thermoset.io.arrow_columns import list_matrix, stacked
-from thermoset.io.safe import names_from_json
-from thermoset.io.schema import METADATA_KEY, is_list, is_number
+from thermoset.io.arrow import METADATA_KEY, is_list, is_number, list_matrix, names_from_json, stacked
 from thermoset.quoting import quoted, reason
 
 __all__ = ["ArrowTables", "arrow_schema", "list_column"]
@@ -67,7 +65,7 @@ def list_column(column: Any, name: str, width: int) -> NDArray[Any]:
         column = arrow.chunked_array([chunk.storage for chunk in column.chunks])
     if not (is_list(arrow, column.type) and is_number(arrow, column.type.value_type)):
         raise InputError(f"column {quoted(name)} has type {reason(column.type)}; it must hold lists of numbers.")
-    return list_matrix(arrow, column, quoted(name), width=width, declared="the predictor needs")
+    return list_matrix(column, quoted(name), width=width, declared="the predictor needs")
 
 
 def _table(batch: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from thermoset.data.arrays import DEFAULT_COLUMNS, first_repeated
 from thermoset.errors import InputError
-from thermoset.io.files import list_name
+from thermoset.io.roles import list_name
 from thermoset.quoting import quoted
 
 __all__ = ["Asked", "Layout", "checked_names", "layout_of"]

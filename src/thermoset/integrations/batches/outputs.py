@@ -9,24 +9,29 @@ from numpy.typing import NDArray
 
 from thermoset.errors import InputError
 from thermoset.io.files import need
-from thermoset.io.prediction_columns import ArrowPredictions, Names, PredictionBlock
+from thermoset.io.predictions import ArrowPredictions, Names, PredictionBlock
+from thermoset.predictor.sets import ACTIONS
 
 __all__ = ["DEFAULT_OUTPUTS", "OUTPUTS", "Found", "Outputs", "pyarrow"]
 
 DEFAULT_OUTPUTS = ("label", "confidence", "set", "size")
 """What `thermoset predict` writes."""
 
-OUTPUTS = (*DEFAULT_OUTPUTS, "probabilities")
-"""All that can be asked for."""
+OUTPUTS = (*DEFAULT_OUTPUTS, "probabilities", "action")
+"""All that can be asked for; "action" of a predictor with an answer rule."""
 
 MOST_LISTED = 2**31 - 1  # values of a list column of Arrow
 
 
 class Found(NamedTuple):
-    """What was predicted for a batch: labels, confidences and sets, and (n, C) probabilities if they were asked for."""
+    """What was predicted for a batch: labels, confidences and sets, and (n, C) probabilities if they were asked for.
+
+    actions : (n,), places in `ACTIONS`, where there is an answer rule.
+    """
 
     block: PredictionBlock
     probabilities: NDArray[np.float64] | None
+    actions: NDArray[np.int64] | None = None
 
 
 class Outputs(NamedTuple):
@@ -45,6 +50,7 @@ class Outputs(NamedTuple):
         """The columns and their types in Arrow."""
         arrow = pyarrow()
         types = _predictions(self.classes).types | {"probabilities": arrow.list_(arrow.float64())}
+        types["action"] = arrow.string()
         return self._named(types)
 
     def arrow(self, found: Found) -> dict[str, Any]:
@@ -57,6 +63,8 @@ class Outputs(NamedTuple):
             n_rows, width = probabilities.shape
             ends = arrow.array(np.arange(n_rows + 1) * width, arrow.int32())
             columns["probabilities"] = arrow.ListArray.from_arrays(ends, arrow.array(probabilities.reshape(-1)))
+        if found.actions is not None:
+            columns["action"] = arrow.array(np.array(ACTIONS)[found.actions], arrow.string())
         return self._named(columns)
 
     def arrays(self, found: Found) -> dict[str, NDArray[Any]]:
@@ -70,6 +78,8 @@ class Outputs(NamedTuple):
         columns = {"label": labels, "confidence": confidence, "set": sets, "size": size}
         if found.probabilities is not None:
             columns["probabilities"] = found.probabilities
+        if found.actions is not None:
+            columns["action"] = np.array(ACTIONS)[found.actions]
         return self._named(columns)
 
     def _named(self, columns: dict[str, Any]) -> dict[str, Any]:

@@ -56,8 +56,9 @@ class Predictor:
         `Logits`.
     keep : list of str, optional
         The columns to pass on; by default all but the logits. `keep=[]` returns only the predictions.
-    outputs : list of str
-        Which columns to add, in which order: "label", "confidence", "set", "size", "probabilities". Names and types are
+    outputs : list of str, optional
+        Which columns to add, in which order: "label", "confidence", "set", "size", "probabilities", and "action" of a
+        predictor with an answer rule; by default all but the probabilities. Names and types are
         those of `thermoset predict`: labels are class names, or column numbers if classes have no names. Probabilities
         are those of all classes, calibrated.
     prefix : str
@@ -88,7 +89,7 @@ class Predictor:
         u: Literal["row", "ids"] = "row",
         groups: str | None = None,
         keep: Sequence[str] | None = None,
-        outputs: Sequence[str] = DEFAULT_OUTPUTS,
+        outputs: Sequence[str] | None = None,
         prefix: str = "",
         probabilities: bool = False,
         n_jobs: int | None = 1,
@@ -102,11 +103,15 @@ class Predictor:
         self._n_jobs = (
             None if n_jobs is None else whole_number(n_jobs, "n_jobs", 1, MOST_THREADS, "None uses all cores.")
         )
-        made = checked_names(outputs, "outputs")
+        decides = self._model.document_.answers is not None
+        default = (*DEFAULT_OUTPUTS, "action") if decides else DEFAULT_OUTPUTS
+        made = checked_names(default if outputs is None else outputs, "outputs")
         if unknown := [name for name in made if name not in OUTPUTS] or not made:
             raise InputError(
                 f"outputs must be some of {', '.join(OUTPUTS)}; got {quoted(unknown if made else outputs)}."
             )
+        if "action" in made and not decides:
+            raise InputError("outputs names 'action', but this predictor has no answer rule. Fit it with answer=.")
         for name, text in (("prefix", prefix), ("id_column", id_column or ""), ("groups", groups or "")):
             if not isinstance(text, str):
                 raise InputError(f"{name} must be text; got {quoted(text)}.")

@@ -7,8 +7,9 @@ import numpy as np
 
 from thermoset.data import Logits
 from thermoset.integrations.batches.outputs import Found
-from thermoset.io.prediction_columns import PredictionBlock, joined_blocks, prediction_block
+from thermoset.io.predictions import PredictionBlock, joined_blocks, prediction_block
 from thermoset.predictor import TwoTemperaturePredictor
+from thermoset.predictor.sets import DecidedArrays
 from thermoset.rows import block_rows, run_tasks
 
 __all__ = ["Work"]
@@ -31,19 +32,26 @@ class Work(NamedTuple):
         places = [slice(first, first + step) for first in range(0, len(data), step)]
         blocks: dict[int, PredictionBlock] = {}
         probabilities = np.empty(data.logits.shape) if self.probabilities else None
+        actions = np.empty(len(data), dtype=np.int64)
 
         def work(rows: slice) -> None:
             some = data.take(rows)
-            blocks[rows.start] = prediction_block(
-                *self.model.predict_arrays(some, ids=None if ids is None else ids[rows])
-            )
+            found = self.model.predict_arrays(some, ids=None if ids is None else ids[rows])
+            blocks[rows.start] = prediction_block(*found[:3])
+            if isinstance(found, DecidedArrays):
+                actions[rows] = found.actions
             if probabilities is not None:
                 probabilities[rows] = self.model.predict_proba(some)
 
         run_tasks((partial(work, rows) for rows in places), n_jobs=self.n_jobs)
-        return Found(joined_blocks([blocks[rows.start] for rows in places]), probabilities)
+        decided = self.model.document_.answers is not None
+        return Found(
+            joined_blocks([blocks[rows.start] for rows in places]), probabilities, actions if decided else None
+        )
 
     def nothing(self) -> Found:
         """Predictions for no rows."""
         shape = 0, self.model.document_.n_classes
-        return Found(joined_blocks([]), np.empty(shape) if self.probabilities else None)
+        decided = self.model.document_.answers is not None
+        actions = np.empty(0, dtype=np.int64) if decided else None
+        return Found(joined_blocks([]), np.empty(shape) if self.probabilities else None, actions)

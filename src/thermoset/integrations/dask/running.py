@@ -102,7 +102,7 @@ def predict(predictor: TwoTemperaturePredictor, logits: Any, groups: Any = None)
 def _answers(predictor: TwoTemperaturePredictor, rows: Any, groups: Groups | None) -> PredictionArrays:
     """A task: one thread, as dask has others for other blocks."""
     with alone():
-        return predictor.predict_arrays(rows, groups=groups)
+        return PredictionArrays(*predictor.predict_arrays(rows, groups=groups)[:3])
 
 
 def predict_shards(

@@ -40,9 +40,6 @@ class ArrayShard:
         """Of the rows."""
         return self.rows.dtype
 
-    def labels(self) -> None:
-        """None: they are with whoever has the rows."""
-
     def read(self, start: int, stop: int) -> NDArray[np.floating[Any]]:
         """Some rows."""
         return self.rows[start:stop]
@@ -60,9 +57,6 @@ class RemoteShard:
     dtype: np.dtype[Any]
     classes: tuple[str, ...] | None = None
     input_kind: str = LOGITS
-
-    def labels(self) -> None:
-        """None: they are with whoever has the rows."""
 
     def read(self, start: int, stop: int) -> NDArray[np.floating[Any]]:
         """Some rows, brought here."""

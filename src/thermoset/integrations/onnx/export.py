@@ -11,7 +11,7 @@ from thermoset.bounds import whole_number
 from thermoset.errors import InputError
 from thermoset.integrations.onnx.graphs import TYPES, Graph, GraphOperations, Value
 from thermoset.integrations.onnx.joining import Before, read_before
-from thermoset.integrations.program import OUTPUTS, Program, group_codes
+from thermoset.integrations.program import Program, group_codes
 from thermoset.integrations.program.draws import u_of_ids
 from thermoset.io.files import FilePath, as_path, errors_about, write_whole
 from thermoset.predictor import TwoTemperaturePredictor
@@ -48,6 +48,8 @@ def to_onnx(
     `probabilities` float64 (n, C) at T*, `sets` bool (n, C) at T-hat, `sizes` int64 (n,). All arithmetic is float64,
     and u comes from the seed and the row inside the graph, as in the library. A row that the library would refuse (NaN,
     +inf, all classes masked) gets the label -1, NaN probabilities and an empty set.
+
+    With an answer rule there is one more output, `action`, int64 (n,): 0 answer, 1 choose, 2 review.
 
     With grouping="group" there is one more input, `groups`, int64 (n,): indices into the metadata entry
     thermoset.group_names, as `group_codes` returns them. Any other number, such as -1, means a group without its own
@@ -119,16 +121,16 @@ def _model(program: Program, dtype: str, source: str, opset: int) -> ModelProto:
         inputs["groups"] = Value(graph, "groups", "int64"), ["n"]
         groups = ops.as_column(inputs["groups"][0])
     found = program.run(ops, graph, inputs["logits"][0], u, groups)
-    for name, value in zip(OUTPUTS, found, strict=True):
+    for name, value in zip(program.outputs, found, strict=True):
         graph.name(value, name)
-    shapes: dict[str, Shape] = {name: ["n"] for name in OUTPUTS}
+    shapes: dict[str, Shape] = {name: ["n"] for name in program.outputs}
     shapes["probabilities"] = shapes["sets"] = ["n", program.n_classes]
     outputs = [
         helper.make_tensor_value_info(name, TYPES[value.dtype], shapes[name])
-        for name, value in zip(OUTPUTS, found, strict=True)
+        for name, value in zip(program.outputs, found, strict=True)
     ]
     given = [helper.make_tensor_value_info(name, TYPES[value.dtype], shape) for name, (value, shape) in inputs.items()]
-    nodes, constants = graph.needed(OUTPUTS)
+    nodes, constants = graph.needed(program.outputs)
     body = helper.make_graph(nodes, "thermoset", given, outputs, constants)
     domain = helper.make_opsetid("", opset)
     ir_version = helper.find_min_ir_version_for([domain])

@@ -38,14 +38,16 @@ class Before:
         first.ir_version = after.ir_version = max(first.ir_version, after.ir_version)
         kept = [value.name for value in first.graph.output]
         try:
-            return compose.merge_models(first, after, io_map=[(logits, "logits")], outputs=[*kept, *OUTPUTS])
+            return compose.merge_models(
+                first, after, io_map=[(logits, "logits")], outputs=[*kept, *(one.name for one in after.graph.output)]
+            )
         except (ValueError, onnx.checker.ValidationError) as error:
             raise InputError(f"the model cannot be joined to the predictor ({reason(error)}).") from None
 
     def _renamed(self, model: ModelProto) -> tuple[ModelProto, str]:
         """The model with names that do not get in the way of ours."""
         names = {name for node in model.graph.node for name in node.output}
-        if not names.intersection(OUTPUTS):
+        if not names.intersection((*OUTPUTS, "action")):
             return model, self.logits
         return compose.add_prefix(model, _PREFIX, rename_inputs=False), _PREFIX + self.logits
 

@@ -22,7 +22,7 @@ from thermoset.scores import SCORES
 if TYPE_CHECKING:
     from thermoset.predictor import TwoTemperaturePredictor
 
-__all__ = ["OUTPUTS", "Outputs", "Program", "group_codes"]
+__all__ = ["OUTPUTS", "DecidedOutputs", "Outputs", "Program", "group_codes"]
 
 
 _NAN = float("nan")
@@ -38,8 +38,19 @@ class Outputs(NamedTuple):
     sizes: Array
 
 
+class DecidedOutputs(NamedTuple):
+    """The same of a predictor with an answer rule, and the action (n,): 0 answer, 1 choose, 2 review."""
+
+    label: Array
+    confidence: Array
+    probabilities: Array
+    sets: Array
+    sizes: Array
+    action: Array
+
+
 OUTPUTS = Outputs._fields
-"""The names of the outputs, in order."""
+"""The names of the outputs, in order; "action" comes after them where there is an answer rule."""
 
 
 class Program:
@@ -55,6 +66,8 @@ class Program:
         Columns of the logits.
     group_names : tuple of str, or None
         The groups of rows that have a threshold each; `run` then needs the group of each row.
+    outputs : tuple of str
+        The names of what `run` gives.
     """
 
     def __init__(self, predictor: "TwoTemperaturePredictor | Document") -> None:
@@ -70,15 +83,17 @@ class Program:
                 "treats classes differently, while thresholds by group differ by row. Use another score or grouping."
             )
         self._by_class = by_class or not score.by_rank
-        corrected = made.correction is not None
-        self._sets = SetProgram(
-            recipe.temperature,
-            _thresholds(known),
-            score,
-            made.n_classes,
-            keep_top=not recipe.allow_empty,
-            room=8.0 * max(1.0, 1.0 / recipe.temperature) if corrected else 1.0,
-        )
+        corrected, self._cut = made.correction is not None, known.answers
+        how: dict[str, Any] = {
+            "keep_top": not recipe.allow_empty,
+            "room": 8.0 * max(1.0, 1.0 / recipe.temperature) if corrected else 1.0,
+        }
+        self._sets = SetProgram(recipe.temperature, _thresholds(known), score, made.n_classes, **how)
+        self._top_sets: SetProgram | None = None
+        if self._cut is not None and self._cut.top is not None:
+            top = self._cut.top.ravel()
+            self._top_sets = SetProgram(recipe.temperature, top, score, made.n_classes, name="top_sets", **how)
+        self.outputs = OUTPUTS if self._cut is None else DecidedOutputs._fields
         self.constants: dict[str, NDArray[Any]] = {"inverse_temperature": np.array([1.0 / made.temperature])}
         self._corrects, self._map = corrected, made.confidence_map
         if made.correction is not None:
@@ -97,17 +112,19 @@ class Program:
         if self._sorts:
             self.constants["first"] = np.arange(made.n_classes)[None] == 0
         self.constants |= self._sets.constants
+        if self._top_sets is not None:
+            self.constants |= self._top_sets.constants
 
     def run(
         self, ops: Operations, constants: Named, logits: Array, u: Array | None = None, groups: Array | None = None
-    ) -> Outputs:
+    ) -> Outputs | DecidedOutputs:
         """Predict. `constants` are those of the program, in the engine; `u` (n, 1) is used instead of the row's own.
 
         `groups` (n, 1) are places in `group_names`; any other number stands for a group that has no threshold of its
         own: it gets the fallback's, or all labels where there is none.
 
         A row that holds NaN or +inf, or nothing but masked classes, has no answer, and an engine cannot refuse it: it
-        gets the label -1, NaN for every probability, and an empty set.
+        gets the label -1, NaN for every probability, and an empty set, which is for review.
         """
         raw = ops.float64(logits)
         z = self._correct(ops, constants, raw) if self._corrects else raw
@@ -120,19 +137,30 @@ class Program:
             draw = self._drawn(ops, constants, raw, None if self._corrects else ranking) if u is None else u
         batch = Batch(z, top, label, ranking, draw, self._group(ops, groups))
         usable = ops.total(probabilities) > 0.0  # one number that is NaN, or infinite, makes them all NaN
-        if self._map is not None:
-            probabilities = ops.where(usable, self._mapped(self._map, ops, constants, batch), _NAN)
-        sets = self._sets.run(ops, constants, batch) & usable
+        odds = None if self._map is None and self._cut is None else self._odds(ops, constants, batch)
+        if self._map is not None and odds is not None:
+            probabilities = ops.where(usable, _mapped(self._map, ops, odds), _NAN)
+        sets = self._sets.run(ops, constants, batch)
+        answered = None
+        if self._cut is not None and odds is not None:
+            answered = self._answered(odds) & usable
+            sets = self._what_people_see(ops, constants, batch, odds, answered, sets)
+        sets = sets & usable
         if self._weighs:
             probabilities = _reweighted(ops, constants["ratio"], probabilities)
             label = ops.top_label(probabilities)
-        return Outputs(
+        found = Outputs(
             ops.where(ops.as_row(usable), label, -1),
             ops.as_row(ops.where(usable, ops.maximum(probabilities), _NAN)),
             probabilities,
             sets,
             ops.count(sets),
         )
+        if self._cut is None:
+            return found
+        most, choose = self._cut.review_above, found.sizes * 0 + 1
+        unsure = found.sizes == 0 if most is None else (found.sizes == 0) | (found.sizes > most)
+        return DecidedOutputs(*found, ops.where(ops.as_row(answered), 0, ops.where(unsure, 2, choose)))
 
     def _correct(self, ops: Operations, constants: Named, z: Array) -> Array:
         """The corrected logits of each class: scale * log softmax(z / T0) + shift."""
@@ -141,8 +169,8 @@ class Program:
             constants["correction_scale"] * (gaps - ops.log(ops.total(ops.exp(gaps)))) + constants["correction_shift"]
         )
 
-    def _mapped(self, confidence_map: ConfidenceMap, ops: Operations, constants: Named, batch: Batch) -> Array:
-        """Probabilities whose top one is that of the confidence map; see `calibration.confidence`."""
+    def _odds(self, ops: Operations, constants: Named, batch: Batch) -> "TopOdds":
+        """The log-odds of the top label at T*, from the weights of the others; see `kernels.top_odds`."""
         z, top, inverse = batch.logits, batch.top, constants["inverse_temperature"]
         first = ops.is_label(batch.label, self.n_classes)
         second = ops.columns(ops.largest(z, 2), 1, 2)
@@ -151,15 +179,24 @@ class Program:
         others = ops.total(weights)
         alone = ~(others > 0.0)
         others = ops.where(alone, 1.0, others)
-        g = ops.at_most(ops.at_least((top - second) * inverse - ops.log(others), LOWEST), HIGHEST)
-        edges = (*confidence_map.knots, HIGHEST)
-        found = ops.at_most(g, edges[0]) * confidence_map.slopes[0] + confidence_map.intercept
-        for (start, stop), slope in zip(pairwise(edges), confidence_map.slopes[1:], strict=True):
-            found = found + ops.at_least(ops.at_most(g, stop) - start, 0.0) * slope
-        confidence = 1.0 / (1.0 + ops.exp(found * -1.0))
-        least = (1.0 + ABOVE) / (1.0 + others)
-        confidence = ops.where(alone, 1.0, ops.where(confidence > least, confidence, least))
-        return ops.where(first, confidence, weights * ((1.0 - confidence) / others))
+        return TopOdds((top - second) * inverse - ops.log(others), first, weights, others, alone)
+
+    def _answered(self, odds: "TopOdds") -> Array:
+        """Which rows are answered alone, (n, 1)."""
+        if self._cut is None or not self._cut.threshold < np.inf:
+            return odds.alone & ~odds.alone
+        if self._cut.threshold == -np.inf:
+            return odds.alone | ~odds.alone
+        return (odds.g >= self._cut.threshold) | odds.alone
+
+    def _what_people_see(
+        self, ops: Operations, constants: Named, batch: Batch, odds: "TopOdds", answered: Array, sets: Array
+    ) -> Array:
+        """Sets, (n, C): the label alone of answered rows, and the top label of rows just below by its own threshold."""
+        if self._top_sets is not None and self._cut is not None:
+            near = odds.first & ((odds.g >= self._cut.below) | odds.alone)
+            sets = sets | (near & self._top_sets.run(ops, constants, batch))
+        return (answered & odds.first) | (~answered & sets)
 
     def _group(self, ops: Operations, groups: Array | None) -> Array | None:
         """Which threshold each row has, (n, 1); the last one is for groups without one of their own."""
@@ -175,6 +212,32 @@ class Program:
         n_logits = min(N_LOGITS, self.n_classes)
         largest = ops.largest(z, n_logits) if ranking is None else ops.columns(ranking.logits, 0, n_logits)
         return u_of_rows(ops, largest, n_logits, constants["seed"])
+
+
+class TopOdds(NamedTuple):
+    """Of each row: the log-odds of its top label (n, 1), where that is (n, C), the weights of the others and their sum.
+
+    alone : (n, 1), whether all others are masked: the log-odds are then infinite.
+    """
+
+    g: Array
+    first: Array
+    weights: Array
+    others: Array
+    alone: Array
+
+
+def _mapped(confidence_map: ConfidenceMap, ops: Operations, odds: TopOdds) -> Array:
+    """Probabilities whose top one is that of the confidence map; see `calibration.confidence`."""
+    g = ops.at_most(ops.at_least(odds.g, LOWEST), HIGHEST)
+    edges = (*confidence_map.knots, HIGHEST)
+    found = ops.at_most(g, edges[0]) * confidence_map.slopes[0] + confidence_map.intercept
+    for (start, stop), slope in zip(pairwise(edges), confidence_map.slopes[1:], strict=True):
+        found = found + ops.at_least(ops.at_most(g, stop) - start, 0.0) * slope
+    confidence = 1.0 / (1.0 + ops.exp(found * -1.0))
+    least = (1.0 + ABOVE) / (1.0 + odds.others)
+    confidence = ops.where(odds.alone, 1.0, ops.where(confidence > least, confidence, least))
+    return ops.where(odds.first, confidence, odds.weights * ((1.0 - confidence) / odds.others))
 
 
 def _exportable(predictor: object) -> Document:

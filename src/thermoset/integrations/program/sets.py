@@ -108,7 +108,8 @@ class Batch(NamedTuple):
 class SetProgram:
     """The sets at a temperature, under thresholds (1,), (C,) or by group of rows.
 
-    What the program branches on is plain numbers and booleans, which can be traced; arrays are in the constants.
+    What the program branches on is plain numbers and booleans, which can be traced; arrays are in the constants, whose
+    names begin with `name`.
     """
 
     def __init__(
@@ -120,9 +121,10 @@ class SetProgram:
         *,
         keep_top: bool = False,
         room: float = 1.0,
+        name: str = "sets",
     ) -> None:
         cut, offsets = cut_of(thresholds, score, n_classes, room), score.offsets(n_classes)
-        self._score, self._n_classes, self._keep_top = score, n_classes, keep_top
+        self._score, self._n_classes, self._keep_top, self._name = score, n_classes, keep_top, name
         self._by_class, self._offsets = len(thresholds) > 1, bool(offsets.any())
         self._some_infinite = bool(cut.infinite.any())
         self._exponents = tuple(scale.exponent for scale in cut.scales)
@@ -139,7 +141,7 @@ class SetProgram:
                 found[f"here{k}"] = scale.here
         by_rank = score.export_arrays(n_classes)
         self._by_rank = tuple(by_rank)
-        self.constants = {f"sets_{name}": array for name, array in found.items()} | by_rank
+        self.constants = {f"{name}_{part}": array for part, array in found.items()} | by_rank
 
     def run(self, ops: Operations, constants: Named, batch: Batch) -> Array:
         """Sets (n, C) in the order of labels."""
@@ -173,7 +175,7 @@ class SetProgram:
 
     def _gaps(self, ops: Operations, constants: Named, logits: Array, batch: Batch) -> Array:
         """Log weights: (z - max z) / T. Far below the top a class is unlikely, but only a masked one impossible."""
-        scaled = (logits - batch.top) * constants["sets_inverse_temperature"]
+        scaled = (logits - batch.top) * constants[f"{self._name}_inverse_temperature"]
         return ops.at_least(scaled, FURTHEST)
 
     def _weights(self, ops: Operations, constants: Named, gaps: Array, exponent: float, batch: Batch) -> Weights:
@@ -197,7 +199,7 @@ class SetProgram:
 
     def _of_label(self, ops: Operations, constants: Named, name: str, batch: Batch) -> Array:
         """A constant of the thresholds for each label: as it is, that of the row's group, or in the order of ranks."""
-        array = constants[f"sets_{name}"]
+        array = constants[f"{self._name}_{name}"]
         if batch.group is not None:
             return ops.pick(array, batch.group)
         in_order = batch.ranking is not None and self._by_class

@@ -45,7 +45,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     estimator : classifier
         Anything with `classes_` and one of `decision_function`, `predict_log_proba`, `predict_proba`: scikit-learn's
         classifiers, pipelines and searches, LightGBM, XGBoost, or your own.
-    method, alpha, prefer, objective, randomized, allow_empty, grouping, calibration, calibration_fraction
+    method, alpha, prefer, objective, randomized, allow_empty, grouping, calibration, claims, calibration_fraction
         As in `TwoTemperaturePredictor`. `calibration_fraction` is for `cv="prefit"`. Cross-conformal sets have one
         temperature for their confidence, whatever `calibration` says.
     cv : "prefit", a number of folds, or a splitter
@@ -106,9 +106,9 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     def __init__(
         self,
         estimator: Any,
-        method: ScoreLike = "raps",
+        method: ScoreLike = "auto",
         alpha: Alpha = 0.1,
-        prefer: str = "even",
+        prefer: str = "small",
         cv: Any = "prefit",
         objective: Literal["nll", "ece"] = "nll",
         randomized: bool = True,
@@ -119,7 +119,8 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         conformal: Literal["split", "cross"] = "split",
         held_out: Part = 0.2,
         calibration: Any = "auto",
-        calibration_fraction: Alpha = 0.5,
+        claims: Literal["model", "distribution-free"] = "model",
+        calibration_fraction: Alpha | None = None,
         response: str = "auto",
         floor: float | None = 0.01,
         n_jobs: int | None = None,
@@ -137,21 +138,21 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         self.conformal = conformal
         self.held_out = held_out
         self.calibration = calibration
+        self.claims = claims
         self.calibration_fraction = calibration_fraction
         self.response = response
         self.floor = floor
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None, ids: Any = None, **fit_params: Any) -> "SetClassifier":
+    def fit(self, X: Any, y: Any, *, split_by: Any = None, ids: Any = None, **fit_params: Any) -> "SetClassifier":
         """Choose the temperatures and set the threshold; with folds, fit the estimator too.
 
         Parameters
         ----------
         X, y
             Rows as the estimator takes them, and their labels.
-        groups : one value for each row
-            Rows of a group stay together in every split: for example, rows of one patient or camera are not
-            independent.
+        split_by : one value for each row
+            Rows with the same value stay together in every split: those of one patient or camera are not independent.
         ids : one whole number or text for each row
             u then comes from the seed and the id; see `ConformalClassifier.fit`. Coverage is then exact even where rows
             have equal scores, as with forests and nearest neighbours. Prediction then needs ids too.
@@ -164,13 +165,13 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         if self._is_prefit:
-            made = fit_prefit(self, X, y, groups, ids)
+            made = fit_prefit(self, X, y, split_by, ids)
         else:
             X, y = indexable(X, y)
             if len(y) < 2:
                 raise InputError(f"fit needs rows for the folds and for the threshold; got {len(y)} sample.")
             fit = fit_cross if self.conformal == "cross" else fit_split
-            made = fit(self, TrainingRows(X, y, groups, fit_params), ids)
+            made = fit(self, TrainingRows(X, y, split_by, fit_params), ids)
         self._keyed = ids is not None
         self._adopt(made)
         return self

@@ -33,6 +33,7 @@ _OF_PREDICTOR = (
     "grouping",
     "random_state",
     "calibration",
+    "claims",
     "calibration_fraction",
 )
 
@@ -58,7 +59,7 @@ def _predictor(asked: Any) -> TwoTemperaturePredictor:
     """The predictor to be fitted; its parameters are checked here, before classifiers are fitted."""
     if asked.grouping == "group":
         raise InputError(
-            "SetClassifier has no thresholds by group: its `groups` only keep rows together in folds. Fit a "
+            "SetClassifier has no thresholds by group: its `split_by` only keeps rows together in folds. Fit a "
             "TwoTemperaturePredictor(grouping='group') on the scores of held-out rows."
         )
     predictor = TwoTemperaturePredictor(**{name: getattr(asked, name) for name in _OF_PREDICTOR})
@@ -73,19 +74,19 @@ def _reader(asked: Any, classes: NDArray[Any]) -> Reader:
     return Reader(classes, None if asked.floor is None else float(exact_level(asked.floor, "floor")))
 
 
-def fit_prefit(asked: Any, X: Any, y: Any, groups: Any, ids: Any) -> Fitted:
+def fit_prefit(asked: Any, X: Any, y: Any, split_by: Any, ids: Any) -> Fitted:
     """Temperatures and threshold from the scores of all rows, by a classifier that was fitted on others."""
     predictor, response = _predictor(asked), respond(asked.estimator, X, asked.response)
     reader = _reader(asked, response.classes)
     scored = reader.scored(response.values, y)
-    predictor.fit(scored.data, split_by=groups, ids=ids)
+    predictor.fit(scored.data, split_by=split_by, ids=ids)
     return Fitted(asked.estimator, response.name, reader, predictor, scored.zero_labels, len(scored.data))
 
 
 def fit_split(asked: Any, rows: TrainingRows, ids: Any) -> Fitted:
     """The threshold from rows held out at random; everything else from the rest."""
     predictor, seed = _predictor(asked), checked_seed(asked.random_state)
-    held, rest = split_indices(len(rows.y), asked.held_out, random_state=seed, groups=rows.groups)
+    held, rest = split_indices(len(rows.y), asked.held_out, random_state=seed, split_by=rows.groups)
     keys = None
     if ids is not None:
         checked_ids(ids, len(rows.y))
@@ -127,10 +128,8 @@ def fit_cross(asked: Any, rows: TrainingRows, ids: Any) -> Fitted:
 
 
 def _one_rule(asked: Any) -> Wanted:
-    """What cross-conformal sets are made for: one method, and one rule for all classes."""
-    if asked.method == "auto" or asked.grouping is not None:
-        raise InputError(
-            "conformal='cross' needs one rule for all classes and a single method: name a method, and omit grouping; "
-            "or use conformal='split'."
-        )
-    return Wanted(Recipe.of(_predictor(asked)), asked.prefer, asked.objective)
+    """What cross-conformal sets are made for: one rule for all classes; "auto" is LAC."""
+    if asked.grouping is not None:
+        raise InputError("conformal='cross' needs one rule for all classes: omit grouping, or use conformal='split'.")
+    other = {"method": "lac"} if asked.method == "auto" else {}
+    return Wanted(Recipe.of(_predictor(asked), **other), asked.prefer, asked.objective)

@@ -181,7 +181,9 @@ def label_columns(y: object, classes: NDArray[Any], hint: str = "") -> NDArray[n
         row = int(unknown[0])
         shown = ", ".join(map(quoted, classes.tolist()[:5])) + (", ..." if len(classes) > 5 else "")
         raise InputError(
-            f"y[{row}] is {quoted(given[row])}, which is not one of the {len(classes)} classes of the estimator "
-            f"({shown}); {unknown.size} such row(s). {hint or 'Drop them, or fit the estimator on all classes.'}"
+            f"is {quoted(given[row])}, which is not one of the {len(classes)} classes of the estimator "
+            f"({shown}); {unknown.size} such row(s). {hint or 'Drop them, or fit the estimator on all classes.'}",
+            row=row,
+            name="y",
         )
     return found

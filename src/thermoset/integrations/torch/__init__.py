@@ -10,7 +10,8 @@ from lazy_loader import attach_stub as _attach_stub
 from thermoset.io.files import need as _need
 
 _loaded, __dir__, __all__ = _attach_stub(__name__, __file__)
-_OF_MODULES = ("Answers", "SetModule", "group_codes", "save_torch", "to_torch")  # they derive from classes of PyTorch
+# They derive from classes of PyTorch.
+_OF_MODULES = ("Answers", "DecidedAnswers", "SetModule", "group_codes", "save_torch", "to_torch")
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,7 @@ from .collecting import collect_logits as collect_logits
 from .collecting import collect_to_file as collect_to_file
 from .collecting import labelled_block as labelled_block
 from .module import Answers as Answers
+from .module import DecidedAnswers as DecidedAnswers
 from .module import SetModule as SetModule
 from .module import group_codes as group_codes
 from .module import save_torch as save_torch

@@ -16,8 +16,11 @@ from thermoset.data import Logits, checked_logits
 from thermoset.data.input_kinds import warn_of_probabilities
 from thermoset.data.labels import column_indices
 from thermoset.errors import InputError
-from thermoset.io import STREAM_WRITERS, SUFFIXES, save
-from thermoset.io.files import LABELS, FilePath, as_path, first_of, known_suffix, need
+from thermoset.io import SUFFIXES, save
+from thermoset.io.files import FilePath, as_path, known_suffix, need
+from thermoset.io.formats import format_of
+from thermoset.io.loading import table_of
+from thermoset.io.roles import LABELS, first_of
 from thermoset.quoting import quoted
 
 if TYPE_CHECKING:
@@ -140,8 +143,8 @@ class Spool:
         with _naming(self._target):
             if self._shape[0] == 0:
                 self._dtype = block.logits.dtype
-                if self._suffix in STREAM_WRITERS:  # what this format cannot hold is said before the work, not after
-                    STREAM_WRITERS[self._suffix](io.BytesIO(), block)
+                if (write := format_of(self._suffix).write) is not None:
+                    write(io.BytesIO(), table_of(block))  # what this format cannot hold is said before the work
             self._stream.write(block.logits.data)
         self._shape = self._shape[0] + block.n_rows, block.n_classes
         if block.labels is not None:

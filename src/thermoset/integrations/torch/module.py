@@ -16,7 +16,7 @@ from thermoset.io.files import FilePath, as_path, errors_about, write_whole
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.quoting import quoted
 
-__all__ = ["Answers", "SetModule", "group_codes", "save_torch", "to_torch"]
+__all__ = ["Answers", "DecidedAnswers", "SetModule", "group_codes", "save_torch", "to_torch"]
 
 _BLOCK = 2**17  # logits that are worked on at a time: temporary arrays of a mebibyte stay in cache
 
@@ -35,8 +35,20 @@ class Answers(NamedTuple):
     sizes: Tensor
 
 
+class DecidedAnswers(NamedTuple):
+    """The same of a predictor with an answer rule; action : int64 (n,), 0 answer, 1 choose, 2 review."""
+
+    label: Tensor
+    confidence: Tensor
+    probabilities: Tensor
+    sets: Tensor
+    sizes: Tensor
+    action: Tensor
+
+
 # `torch.export.save` writes the structure of what a module returns by this name.
-_pytree._register_namedtuple(Answers, serialized_type_name="thermoset.integrations.torch.Answers")
+for _kind in (Answers, DecidedAnswers):
+    _pytree._register_namedtuple(_kind, serialized_type_name=f"thermoset.integrations.torch.{_kind.__name__}")
 
 
 class SetModule(nn.Module):  # type: ignore[misc]
@@ -61,7 +73,9 @@ class SetModule(nn.Module):  # type: ignore[misc]
         for name, array in self._program.constants.items():
             self.register_buffer(name, torch.from_numpy(np.array(array)))
 
-    def forward(self, logits: Tensor, u: Tensor | None = None, groups: Tensor | None = None) -> Answers:
+    def forward(
+        self, logits: Tensor, u: Tensor | None = None, groups: Tensor | None = None
+    ) -> Answers | DecidedAnswers:
         """Answer for logits (n, C); `u` (n,), numbers in [0, 1], replaces what the seed and the row give.
 
         `groups` (n,): which of `group_names` each row belongs to, where thresholds are by group.
@@ -79,7 +93,7 @@ class SetModule(nn.Module):  # type: ignore[misc]
         step = max(1, _BLOCK // self._program.n_classes)
         starts = range(0, max(len(logits), 1), step)
         blocks = [self._block(*(_cut(one, slice(k, k + step)) for one in (logits, given, of_rows))) for k in starts]
-        return blocks[0] if len(blocks) == 1 else Answers(*map(torch.cat, zip(*blocks, strict=True)))
+        return blocks[0] if len(blocks) == 1 else self._answers(*map(torch.cat, zip(*blocks, strict=True)))
 
     def _places(self, logits: Tensor, groups: Tensor | None) -> Tensor | None:
         """The groups of rows as the program takes them, (n, 1)."""
@@ -93,18 +107,25 @@ class SetModule(nn.Module):  # type: ignore[misc]
             )
         return groups.to(torch.int64).reshape(-1, 1)
 
-    def _block(self, logits: Tensor, u: Tensor | None, groups: Tensor | None) -> Answers:
+    def _block(self, logits: Tensor, u: Tensor | None, groups: Tensor | None) -> Answers | DecidedAnswers:
         """Answer for a few rows: look at the top of each first, and again at those whose sets reach further down."""
         ops = TensorOperations(DEPTH if self._program.n_classes > 4 * DEPTH else None)
         found = self._run(ops, logits, u, groups)
         if ops.open_rows is not None and bool(ops.open_rows.any()):
             rows = ops.open_rows.nonzero()[:, 0]
             again = self._run(TensorOperations(), logits[rows], _cut(u, rows), _cut(groups, rows))
-            found.sets[rows], found.sizes[rows] = again.sets, again.sizes
+            for whole, part in zip(found[3:], again[3:], strict=True):  # all that depends on sets
+                whole[rows] = part
         return found
 
-    def _run(self, ops: TensorOperations, logits: Tensor, u: Tensor | None, groups: Tensor | None) -> Answers:
-        return Answers(*self._program.run(ops, dict(self.named_buffers()), logits, u, groups))
+    def _run(
+        self, ops: TensorOperations, logits: Tensor, u: Tensor | None, groups: Tensor | None
+    ) -> Answers | DecidedAnswers:
+        return self._answers(*self._program.run(ops, dict(self.named_buffers()), logits, u, groups))
+
+    @property
+    def _answers(self) -> type[Answers | DecidedAnswers]:
+        return DecidedAnswers if "action" in self._program.outputs else Answers
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "SetModule":
         """Move the buffers as asked, and leave their type alone."""

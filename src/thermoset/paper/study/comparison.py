@@ -9,7 +9,7 @@ that both have fewer trials on large files.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 
@@ -56,11 +56,7 @@ from thermoset.sweeping.engine import (
 )
 from thermoset.sweeping.job import set_counts
 from thermoset.sweeping.protocol import draw_trials
-from thermoset.tuning import default_grid, read_preference
-from thermoset.tuning.closed_form import Curves, Rows
-from thermoset.tuning.points import Sample
-from thermoset.tuning.search import Search, Steps, find
-from thermoset.tuning.signals import borne_out
+from thermoset.tuning import Search, read_preference, settle
 
 KINDS = (("exact", "mondrian"), ("published", "mondrian"), ("exact", "clustered"))
 """The thresholds that are compared: in whose mode, and how classes are grouped, by the paper's names."""
@@ -228,20 +224,6 @@ def _conf_ts_temperatures(data: Logits, settings: Settings) -> Floats:
     return np.array([conf_ts(scores, rows, grid, alpha, t) for t, rows in enumerate(calibration_rows(data, settings))])
 
 
-class _OneLook(Search):
-    """A search that looks once at temperatures that several preferences ask for."""
-
-    @cached_property
-    def _seen(self) -> dict[bytes, tuple[Curves, Rows]]:
-        return {}
-
-    def closed_form(self, temperatures: Floats) -> tuple[Curves, Rows]:
-        key = temperatures.tobytes()
-        if key not in self._seen:
-            self._seen[key] = super().closed_form(temperatures)
-        return self._seen[key]
-
-
 def _our_rules(data: Logits, found: Measured, settings: Settings) -> Iterator[Rule]:
     """Our choice of a temperature for RAPS, by preference."""
     few, budget = few_trials(data, settings), f"size<={_size_budget(found, settings):.3g}"
@@ -256,15 +238,11 @@ def _our_choices(data: Logits, found: Measured, settings: Settings, trials: dict
 
     def work(t: int, rows: Ints) -> None:
         recipe = Recipe("raps", settings.main[0], random_state=t)
-        some = data.take(rows)
-        ranked = SortedRows(some)
-        search = _OneLook(some, ranked, recipe, len(rows), None, Steps(None))
-        best = float(found.trial_nll[t])
-        grid, sample = default_grid(best), Sample(some, best, ranked)
+        star = float(found.trial_nll[t])
+        search = Search(calibration=data.take(rows), candidates=(recipe,), calibrated=star, n_conformal=len(rows))
         for prefer, temperatures in chosen.items():
             if t < len(temperatures):
-                preference = read_preference(prefer)
-                temperatures[t] = borne_out(search, preference, find(search, preference, grid), sample).temperature
+                temperatures[t] = settle(search, read_preference(prefer)).temperature
 
     drawn = zip(range(max(trials.values())), calibration_rows(data, settings), strict=False)
     run_tasks([partial(work, t, rows) for t, rows in drawn])

@@ -22,8 +22,7 @@ from thermoset.sweeping import Protocol, Sweep
 from thermoset.sweeping.engine import LabelParts, expected_sizes, label_parts, solve_thresholds
 from thermoset.sweeping.job import SweepJob, run
 from thermoset.sweeping.protocol import Split
-from thermoset.tuning import menu, read_preference, settle
-from thermoset.tuning.search import Search, Steps
+from thermoset.tuning import Search, menu, read_preference, settle
 from thermoset.uniforms import stream
 
 _HALVINGS = 10  # of the calibration rows, for ConfTS
@@ -187,12 +186,18 @@ def _mean_size(score: Score, rows: SortedRows, labels: LabelParts, alpha: Alpha)
 
 
 def joint(given: CalibrationRows, prefer: str) -> Way:
-    """Score, parameters, temperature and level at once, for a preference: `method="auto"`, of randomised sets."""
-    kinds = [kind for kind in menu(given.alpha, random_state=given.seed) if kind.randomized]
-    rows = SortedRows(given.rows)
-    search = Search(given.rows, rows, kinds[0], len(given.rows), None, Steps(None))
-    found, _ = settle(search, read_preference(prefer), kinds, given.calibrated)
-    return Way(found.temperature, (found.recipe.score,), (found.recipe.alpha,))
+    """Score, temperature and level at once, for a preference: `method="auto"`, of sets with one threshold."""
+    preference = read_preference(prefer)
+    search = Search(
+        calibration=given.rows,
+        candidates=menu(given.alpha, random_state=given.seed),
+        calibrated=given.calibrated,
+        n_conformal=len(given.rows),
+        strict=preference.target(given.alpha) is not None,
+        by_class=False,
+    )
+    setting = settle(search, preference).setting
+    return Way(setting.temperature, (setting.score,), (setting.alpha,))
 
 
 Chooser = Callable[[CalibrationRows], Way]

@@ -6,6 +6,7 @@
 `over_temperature`  the trade-off against temperature, and size against class gap
 `frontier`          what one could have instead of the choice, and who pays
 `reliability`       reliability diagrams and histograms of confidence
+`answers`           errors against the share of rows that are answered alone
 `set_sizes`         the strip of classes or groups, sizes of sets, labels that share sets
 `coverage_of_parts` coverage of parts of the rows, with intervals
 `over_batches`      coverage, sizes, confidence and accuracy of batches over time
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from thermoset.monitor.report import CoverageTable
+from thermoset.report.charts.answers import risk_coverage
 from thermoset.report.charts.coverage_of_parts import coverage_of_parts
 from thermoset.report.charts.frontier import FIFTHS, frontier, frontier_names, payers
 from thermoset.report.charts.over_temperature import TRADE_OFF, size_gap, trade_off
@@ -28,7 +30,7 @@ from thermoset.report.charts.reliability import confidence, reliability
 from thermoset.report.charts.set_sizes import HEAT_STRIP_FROM, label_pairs, set_sizes, strip
 from thermoset.report.record import Report
 from thermoset.report.who_pays import who_pays
-from thermoset.tuning.alternatives import FRONTS, drawable
+from thermoset.tuning.choice import FRONTS, drawable
 
 __all__ = [
     "FIFTHS",
@@ -60,6 +62,9 @@ def all_charts(report: Report) -> dict[str, Spec]:
         charts["strip"] = strip(report.check.classes, report.short_name, "class", "classes")
     if report.check.groups is not None:
         charts["groups"] = _groups(report, report.check.groups)
+    if report.risk and (alone := report.check.answers) is not None:
+        share = alone.answered / alone.rows if alone.answered else None
+        charts["answers"] = risk_coverage(report.risk, alone.bound, share)
     charts["sizes"] = set_sizes(report)
     charts |= _parts(report)
     if report.sets.pairs:

@@ -12,7 +12,7 @@ from thermoset.report.charts.palette import Palette
 from thermoset.report.charts.parts import data, series_names, tip
 from thermoset.report.record import Report
 from thermoset.tuning import Outlook
-from thermoset.tuning.alternatives import (
+from thermoset.tuning.choice import (
     FRONTS,
     Alternative,
     Front,

@@ -1,0 +1,327 @@
+"""Stores of arrays, Zarr folders (of version 2 and 3) and HDF5: `logits`, `labels`, `classes`, `groups`.
+
+A Zarr folder may also be one array of logits, with the others in npy files beside it. A codec decides what is done with
+the bytes of a chunk, and one that is called `pickle` runs them: only codecs that turn bytes into numbers or text are
+let through, and every array is opened by its own path. Of HDF5 nothing is read that lies in another file.
+"""
+
+import json
+import lzma
+import os
+import secrets
+import shutil
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.errors import FileFormatError, InputError
+from thermoset.io.files import check_size, need, read_at_most
+from thermoset.io.numpy import beside
+from thermoset.io.roles import NAMES, Request
+from thermoset.io.table import BATCH_BYTES, PIECE_BYTES, TEXT, Column, Columns, Forward, Table, row_bytes, rows_in
+from thermoset.quoting import quoted, reason
+
+_COMPRESSORS = {"blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd"}
+_CODECS = _COMPRESSORS | {"bytes", "crc32c", "endian", "sharding_indexed", "transpose", "vlen-utf8"}
+_CODECS |= {"bitround", "delta", "fletcher32", "shuffle"}
+_METADATA_BYTES = 1 << 24
+# What zarr and h5py were seen to raise for damaged files; their own errors are among these.
+_BAD = (ValueError, TypeError, LookupError, RuntimeError, AttributeError, EOFError, OverflowError, OSError, zlib.error)
+
+
+@contextmanager
+def _errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except (*_BAD, lzma.LZMAError) as error:
+        raise FileFormatError(f"{what} cannot be read, or is truncated ({reason(error)}).") from None
+
+
+@dataclass(frozen=True)
+class _Chunked(Forward):
+    """An array in chunks, which are decoded in rows of chunks."""
+
+    array: str = ""
+    step: int = 1  # rows that are decoded at a time
+
+    def place(self, row: int) -> int:
+        """The first row of a row of chunks."""
+        return row // self.step * self.step
+
+
+def _chunked(kind: Any, path: Path, name: str, found: Any, asked: Request) -> Column:
+    """An array of zarr or h5py, both of which have shape, dtype and chunks."""
+    dtype = TEXT if found.dtype.kind not in "fiub" else np.dtype(found.dtype)
+    shape = tuple(map(int, found.shape or ()))
+    plain: Column = kind(path, shape, dtype, name)
+    chunk = int(found.chunks[0]) if found.chunks else 1
+    step = max(chunk, rows_in(PIECE_BYTES, plain) // chunk * chunk)
+    check_size(min(chunk, max(shape[:1], default=1)) * row_bytes(plain), asked.max_bytes, f"a chunk of {quoted(name)}")
+    made: Column = kind(path, shape, dtype, name, step)
+    return made
+
+
+# -- zarr --------------------------------------------------------------------------------------------------------------
+
+
+def read_zarr(path: Path, asked: Request) -> Table:
+    """Judge the metadata, and compare them with the files that are there."""
+    need("zarr", "zarr", "reading .zarr")  # said now, and not when rows are read
+    found = _metadata(path)
+    if _is_array(found):
+        return Table({"probs" if asked.probabilities else "logits": _zarr(path, asked), **beside(path, asked)})
+    attributes = found.get("attributes") or (_json(path / ".zattrs") if (path / ".zattrs").is_file() else {})
+    if not isinstance(attributes, dict):
+        raise FileFormatError("its Zarr attributes are not an object: damaged.")
+    names = [part.name for part in path.iterdir() if (part / "zarr.json").is_file() or (part / ".zarray").is_file()]
+    return Table(Columns(names, lambda name: _zarr(path / name, asked)), attributes)
+
+
+def _metadata(path: Path) -> dict[str, Any]:
+    """What a folder declares."""
+    for name in ("zarr.json", ".zarray", ".zgroup"):
+        if (path / name).is_file():
+            return _json(path / name)
+    raise FileFormatError("not a Zarr folder: it holds neither zarr.json nor .zgroup nor .zarray.")
+
+
+def _is_array(found: Mapping[str, Any]) -> bool:
+    return found.get("node_type") == "array" or "chunks" in found
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(read_at_most(path, _METADATA_BYTES))
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise FileFormatError(f"{path.name} is not a JSON object: damaged, or not a Zarr folder.")
+    return found
+
+
+def metadata_files(path: Path) -> list[Path]:
+    """The files of a folder, and of the arrays in it, that say what they hold."""
+    parts = [*(path / name for name in ("zarr.json", ".zarray", ".zgroup")), *path.glob("*/zarr.json")]
+    return [part for part in (*parts, *path.glob("*/.zarray")) if part.is_file()]
+
+
+def _zarr(path: Path, asked: Request) -> Column:
+    found = _metadata(path)
+    if not _is_array(found):
+        raise FileFormatError(f"{quoted(path.name)} is a group; expected an array.")
+    with _errors(f"array {quoted(path.name)}"):
+        declared = [found.get("codecs"), found.get("filters"), [found["compressor"]] if found.get("compressor") else []]
+        for codecs in declared:
+            _check_codecs(codecs or (), path.name)
+        if found.get("storage_transformers"):
+            raise FileFormatError(f"array {quoted(path.name)} is stored in a way that is not read. Write it again.")
+        kind = str(found.get("data_type", found.get("dtype")))
+        if "|O" in kind and not any(_codec(codec) == "vlen-utf8" for codec in found.get("filters") or ()):
+            raise FileFormatError(f"array {quoted(path.name)} holds objects; expected numbers or text.")
+        array = _opened(path)
+        # Chunks that are missing would be read as if they were full of one number.
+        if array.ndim == 2 and array.nchunks_initialized < array.nchunks:
+            raise FileFormatError(
+                f"chunks of array {quoted(path.name)} are missing. Write it again, with write_empty_chunks=True."
+            )
+        if any(_codec(codec) == "blosc" for codecs in declared for codec in codecs or ()):
+            _check_blosc(path)
+        return _chunked(_ZarrColumn, path, path.name, array, asked)
+
+
+def _check_blosc(path: Path) -> None:
+    """Refuse chunks that are shorter than they say: blosc reads beyond their end."""
+    for file in path.rglob("*"):
+        if file.is_file() and not file.name.startswith((".", "zarr.json")):
+            with file.open("rb") as stream:
+                head = stream.read(16)
+            if len(head) < 16 or int.from_bytes(head[12:], "little") != file.stat().st_size:
+                raise FileFormatError(f"chunk {file.name} of array {quoted(path.name)} is truncated or damaged.")
+
+
+def _codec(codec: Any) -> str:
+    return str(codec["id"] if "id" in codec else codec["name"]).removeprefix("numcodecs.")
+
+
+def _check_codecs(codecs: Iterable[Any], array: str) -> None:
+    for codec in codecs:
+        if _codec(codec) not in _CODECS:
+            raise FileFormatError(
+                f"array {quoted(array)} uses codec {quoted(_codec(codec))}; expected one of "
+                f"{', '.join(sorted(_COMPRESSORS))}."
+            )
+        inside = codec.get("configuration") or {}
+        _check_codecs([*inside.get("codecs", []), *inside.get("index_codecs", [])], array)
+
+
+def _opened(path: Path) -> Any:
+    library = need("zarr", "zarr", "reading .zarr")
+    return library.open_array(str(path), mode="r", zarr_format=3 if (path / "zarr.json").is_file() else 2)
+
+
+@dataclass(frozen=True)
+class _ZarrColumn(_Chunked):
+    """An array of a Zarr folder."""
+
+    def blocks(self, first: int) -> Iterator[NDArray[Any]]:
+        """Rows of chunks."""
+        with _errors(f"array {quoted(self.array)}"):
+            array = _opened(self.path)
+            for start in range(first, self.shape[0], self.step):
+                block = np.asarray(array[start : min(start + self.step, self.shape[0])])
+                yield _as_objects(block) if self.dtype == TEXT else block
+
+
+def _as_objects(block: NDArray[Any]) -> NDArray[Any]:
+    items = [item.decode(errors="replace") if isinstance(item, bytes) else str(item) for item in block.ravel().tolist()]
+    return np.array(items, dtype=object).reshape(block.shape)
+
+
+def write_zarr(path: Path, table: Table) -> None:
+    """Write arrays; the folder appears whole or not at all, and replaces nothing but a Zarr folder."""
+    library = need("zarr", "zarr", "writing .zarr")
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise InputError(f"folder {target.parent} does not exist; create it first.")
+    mark = secrets.token_hex(8)
+    new, old = (target.with_name(f".{target.name[:100]}.{mark}.{what}") for what in ("tmp", "old"))
+    try:
+        group = library.open_group(str(new), mode="w-", zarr_format=3)
+        for name, column in table.columns.items():
+            _write_array(group, name, column)
+        names = table.metadata.get("classes")
+        if names is not None:
+            group.create_array("classes", shape=(len(names),), dtype=str)[:] = np.asarray(names)
+        group.attrs.update({name: value for name, value in table.metadata.items() if name != "classes"})
+        for file in (part for part in new.rglob("*") if part.is_file()):
+            with file.open("rb") as stream:
+                os.fsync(stream.fileno())
+        _replace(target, new, old)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _write_array(group: Any, name: str, column: Column) -> None:
+    if column.dtype == TEXT:
+        group.create_array(name, shape=column.shape, dtype=str)[:] = column.read(0, column.shape[0]).astype(str)
+        return
+    # Not compressed: logits hardly shrink. A chunk that gets lost is NaN, and noticed.
+    n_rows, step = column.shape[0], rows_in(BATCH_BYTES, column)
+    fill = float("nan") if column.dtype.kind == "f" else 0
+    chunks = (max(1, min(step, n_rows)), *column.shape[1:])
+    options = {"chunks": chunks, "compressors": None, "fill_value": fill, "config": {"write_empty_chunks": True}}
+    array = group.create_array(name, shape=column.shape, dtype=column.dtype, **options)
+    for first in range(0, n_rows, step):
+        array[first : first + step] = column.read(first, min(first + step, n_rows))
+
+
+def _replace(target: Path, new: Path, old: Path) -> None:
+    """Put a folder where another one was, which is put aside."""
+    if not os.path.lexists(target):
+        new.rename(target)
+        return
+    _metadata(target)
+    target.rename(old)
+    try:
+        new.rename(target)
+    except OSError:
+        old.rename(target)
+        raise
+
+
+# -- HDF5 --------------------------------------------------------------------------------------------------------------
+
+
+def read_hdf5(path: Path, asked: Request) -> Table:
+    """Look at the datasets at the top of a file."""
+    with _file(path) as file:
+        names = [name for name in file if isinstance(name, str)]
+        key = next((name for name in NAMES if name in file.attrs), None)
+        classes = {} if key is None else {key: [str(item) for item in np.atleast_1d(file.attrs[key]).tolist()]}
+        facts = {name: file.attrs[name].tolist() for name in ("n_classes", "rest_temperatures") if name in file.attrs}
+
+    def look(name: str) -> Column:
+        with _file(path) as file:
+            return _hdf5(path, _dataset(file, name), name, asked)
+
+    return Table(Columns(names, look), classes | facts)
+
+
+def _hdf5(path: Path, dataset: Any, name: str, asked: Request) -> Column:
+    text = need("h5py", "hdf5", "reading .h5").check_string_dtype(dataset.dtype)
+    if text is None and dataset.dtype.kind not in "fiub":
+        raise FileFormatError(
+            f"dataset {quoted(name)} is of type {quoted(str(dataset.dtype))}; expected numbers or text."
+        )
+    if dataset.chunks:
+        counts = [-(-size // chunk) for size, chunk in zip(dataset.shape, dataset.chunks, strict=True)]
+        written = dataset.id.get_num_chunks() == int(np.prod(counts, dtype=object))
+    else:
+        written = not dataset.size or dataset.id.get_storage_size() > 0
+    if not written:  # they would be read as if they held zeros
+        raise FileFormatError(f"parts of dataset {quoted(name)} were never written. Write it again.")
+    return _chunked(_Hdf5Column, path, name, dataset, asked)
+
+
+@dataclass(frozen=True)
+class _Hdf5Column(_Chunked):
+    """A dataset of an HDF5 file."""
+
+    def blocks(self, first: int) -> Iterator[NDArray[Any]]:
+        """Rows of chunks; the file is opened for each, because HDF5 keeps files that are open from being replaced."""
+        for start in range(first, self.shape[0], self.step):
+            with _file(self.path) as file:
+                dataset = _dataset(file, self.array)
+                rows = slice(start, min(start + self.step, self.shape[0]))
+                block = _as_objects(dataset.asstr(errors="replace")[rows]) if self.dtype == TEXT else dataset[rows]
+            yield block
+
+
+def _dataset(file: Any, name: str) -> Any:
+    """A dataset that lies in this file: what links and maps of other files name is not read."""
+    library = need("h5py", "hdf5", "reading .h5")
+    if not isinstance(file.get(name, getlink=True), library.HardLink):
+        raise FileFormatError(f"{quoted(name)} is a link, which may lead to another file. Open that one.")
+    found = file[name]
+    if not isinstance(found, library.Dataset):
+        raise FileFormatError(f"{quoted(name)} is a group; expected a dataset.")
+    if found.external or found.is_virtual:
+        raise FileFormatError(
+            f"the numbers of dataset {quoted(name)} are stored in other files. Write them into this one."
+        )
+    return found
+
+
+@contextmanager
+def _file(path: Path) -> Iterator[Any]:
+    with _errors("the HDF5 file"), need("h5py", "hdf5", "reading .h5").File(path, "r") as file:
+        yield file
+
+
+def write_hdf5(stream: BinaryIO, table: Table) -> None:
+    """Write datasets, and names of classes; numbers follow each other."""
+    library = need("h5py", "hdf5", "writing .h5")
+
+    def write(file: Any, name: str, values: Any) -> None:
+        encoded = [str(one).encode() for one in values]  # of one length: what HDF5 keeps elsewhere is slow, and fragile
+        length = max(map(len, encoded), default=1)
+        file.create_dataset(name, data=encoded, shape=(len(encoded),), dtype=library.string_dtype("utf-8", length))
+
+    with library.File(stream, "w") as file:
+        for name, array in table.arrays().items():
+            write(file, name, array.tolist()) if array.dtype.kind == "O" else file.create_dataset(name, data=array)
+        for name, value in table.metadata.items():
+            if name == "classes":
+                write(file, name, value)
+            else:
+                file.attrs[name] = value

@@ -1,0 +1,363 @@
+"""Parquet and Arrow files (also called Feather): a list column `logits`, or a column for each class.
+
+Rows are decoded from a row group or record batch on. Class names and other facts stand in the metadata of the schema.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from types import ModuleType
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.errors import FileFormatError, InputError
+from thermoset.io.files import check_size, need
+from thermoset.io.roles import Request
+from thermoset.io.table import BATCH_BYTES, PIECE_BYTES, TEXT, Column, Columns, Forward, Table, row_bytes, rows_in
+from thermoset.quoting import quoted, reason
+
+METADATA_KEY = b"thermoset.classes"
+TOP_KEY = b"thermoset.top"  # how many classes there are, and temperatures, as JSON, for rows of largest logits
+OLD_FEATHER = b"FEA1"
+_BUFFER_BYTES = 1 << 16  # of a parquet file, for each column; without it a column of a row group is read at once
+
+
+def _arrow() -> ModuleType:
+    return need("pyarrow", "io", "reading parquet and Arrow files")
+
+
+@contextmanager
+def arrow_errors(kind: str) -> Iterator[None]:
+    """Say in the project's own errors that pyarrow cannot read a file of some kind."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (_arrow().ArrowException, OSError, ValueError, KeyError) as error:  # a damaged name may not be UTF-8, say
+        raise FileFormatError(f"not a readable {kind} file, or a truncated one ({reason(error)}).") from None
+
+
+# -- columns -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _ArrowColumn(Forward):
+    """One column, or several side by side."""
+
+    names: tuple[str, ...] = ()
+    ends: tuple[int, ...] = ()  # of row groups or record batches
+
+    def place(self, row: int) -> int:
+        """The first row of the row group or record batch."""
+        part = int(np.searchsorted(self.ends, row, side="right"))
+        return self.ends[part - 1] if part else 0
+
+    def _part(self, first: int) -> int:
+        """The first row group or record batch that has rows from this one on."""
+        return int(np.searchsorted(self.ends, first, side="right"))
+
+    def _array(self, batch: Any, first: int) -> NDArray[Any]:
+        table = _arrow().Table.from_batches([batch])
+        if len(self.shape) == 1:
+            return values_of(table.column(self.names[0]))
+        if self.names == tuple(table.column_names) and is_list(_arrow(), table.schema.field(0).type):
+            return list_matrix(table.column(0), quoted(self.names[0]), first, self.shape[1])
+        return stacked(table, list(self.names), first)
+
+
+@dataclass(frozen=True)
+class ParquetColumn(_ArrowColumn):
+    """Columns of a parquet file."""
+
+    def blocks(self, first: int) -> Iterator[NDArray[Any]]:
+        """Rows of a row group and those after it, decoded in one thread: readers of many shards are many processes."""
+        parquet = need("pyarrow.parquet", "io", "reading .parquet")
+        with (
+            arrow_errors("parquet"),
+            parquet.ParquetFile(self.path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
+        ):
+            groups = list(range(self._part(first), file.metadata.num_row_groups))
+            step, row = rows_in(PIECE_BYTES, self), first
+            options = {"batch_size": step, "columns": list(self.names), "use_threads": False}
+            for batch in file.iter_batches(row_groups=groups, **options):
+                yield self._array(batch, row)
+                row += batch.num_rows
+
+
+@dataclass(frozen=True)
+class IpcColumn(_ArrowColumn):
+    """Columns of an Arrow file."""
+
+    packed: bool = False
+
+    def blocks(self, first: int) -> Iterator[NDArray[Any]]:
+        """Rows of a record batch and those after it; what is packed is decoded once, and kept while it is read."""
+        step, row = rows_in(PIECE_BYTES, self), first
+        with arrow_errors("Arrow"):
+            for place in range(self._part(first), len(self.ends)):
+                batch = None
+                while row < self.ends[place]:
+                    if batch is None or not self.packed:  # mapped anew, so that what was touched leaves the memory
+                        batch = _reader(self.path, self.names if self.packed else None).get_batch(place)
+                    begin = row - (self.ends[place - 1] if place else 0)
+                    some = batch.slice(begin, step).select(list(self.names))
+                    some.validate(full=True)  # offsets and places in dictionaries of a damaged file may point anywhere
+                    yield self._array(some, row)
+                    row += some.num_rows
+                    if some.num_rows == 0:
+                        return
+
+
+def _reader(path: Path, names: Sequence[str] | None = None) -> Any:
+    """Map and open a file: all of it, of which nothing is read that is not packed; or only some columns, decoded."""
+    library = need("pyarrow.ipc", "io", "reading Arrow files")
+    source = _arrow().memory_map(str(path))
+    reader = library.open_file(source)
+    if names is None:
+        return reader
+    fields = [reader.schema.get_field_index(name) for name in names]
+    return library.open_file(source, options=library.IpcReadOptions(included_fields=fields, use_threads=False))
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def read_parquet(path: Path, asked: Request) -> Table:
+    """Look at what the file declares, and at the first row where the length of lists is not."""
+    parquet = need("pyarrow.parquet", "io", "reading .parquet")
+    with arrow_errors("parquet"), parquet.ParquetFile(path) as file:
+        groups = [file.metadata.row_group(place) for place in range(file.metadata.num_row_groups)]
+        n_rows = [group.num_rows for group in groups]
+        if sum(n_rows) != file.metadata.num_rows or min(n_rows, default=0) < 0:
+            raise FileFormatError("has other rows than it declares: damaged. Save it again.")
+        schema = file.schema_arrow
+    return _table(ParquetColumn(path, (), TEXT, ends=tuple(accumulate(n_rows))), schema, asked)
+
+
+def read_arrow(path: Path, asked: Request) -> Table:
+    """Look at the schema, and at how many rows each record batch has."""
+    with arrow_errors("Arrow"):
+        with path.open("rb") as stream:
+            if stream.read(len(OLD_FEATHER)) == OLD_FEATHER:
+                raise FileFormatError("a Feather file of version 1. Write it again with a newer pyarrow.")
+        reader = _reader(path)
+        n_rows = [reader.get_batch(place).num_rows for place in range(reader.num_record_batches)]
+        packed = bool(n_rows) and _is_packed(path)
+        return _table(IpcColumn(path, (), TEXT, ends=tuple(accumulate(n_rows)), packed=packed), reader.schema, asked)
+
+
+def _is_packed(path: Path) -> bool:
+    """Whether record batches are decoded, and do not lie in the mapped file as they are."""
+    source = _arrow().memory_map(str(path))
+    reader = need("pyarrow.ipc", "io", "reading Arrow files").open_file(source)
+    inside = source.read_buffer(0) if source.seek(0) else source.read_buffer()
+    held = range(inside.address, inside.address + inside.size)
+    buffers = [buffer for column in reader.get_batch(0).columns for buffer in column.buffers() if buffer is not None]
+    return not all(buffer.address in held for buffer in buffers if buffer.size)
+
+
+def _table(like: Any, schema: Any, asked: Request) -> Table:
+    """The columns that a schema declares; `like` knows the file."""
+    n_rows = like.ends[-1] if like.ends else 0
+    arrow, kind = _arrow(), type(like)
+    extra = {"packed": like.packed} if isinstance(like, IpcColumn) else {}
+
+    def column(names: tuple[str, ...], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Column:
+        made: Column = kind(like.path, shape, dtype, names=names, ends=like.ends, **extra)
+        check_size(row_bytes(made), asked.max_bytes, "a row")
+        return made
+
+    def look(name: str) -> Column:
+        found = schema.field(name).type
+        if not is_list(arrow, found):
+            return column((name,), (n_rows,), _dtype(found))
+        if not is_number(arrow, found.value_type):
+            return column((name,), (n_rows, 0), TEXT)
+        dtype = _dtype(found.value_type)
+        width = getattr(found, "list_size", None)
+        if width is None:
+            width = _first_width(column((name,), (n_rows, 0), dtype)) if n_rows else 2
+        return column((name,), (n_rows, int(width)), dtype)
+
+    def stack(names: Sequence[str]) -> Column:
+        kinds = [_dtype(schema.field(name).type) for name in names]
+        return column(tuple(names), (n_rows, len(names)), np.result_type(*kinds) if kinds else np.dtype(np.float64))
+
+    if len(set(schema.names)) < len(schema.names):
+        twice = next(name for place, name in enumerate(schema.names) if name in schema.names[:place])
+        raise FileFormatError(f"two columns have the same name, {quoted(twice)}.")
+    return Table(Columns(schema.names, look), _metadata(schema.metadata or {}), cells=True, stack=stack)
+
+
+def _first_width(column: Any) -> int:
+    """How long the list of the first row is."""
+    batch = _first_batch(column)
+    return len(batch.column(0)[0]) if batch is not None and batch.column(0)[0].is_valid else 2
+
+
+def _first_batch(column: Any) -> Any:
+    with arrow_errors("parquet" if isinstance(column, ParquetColumn) else "Arrow"):
+        if isinstance(column, ParquetColumn):
+            parquet = need("pyarrow.parquet", "io", "reading .parquet")
+            with parquet.ParquetFile(column.path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
+                return next(file.iter_batches(batch_size=1, columns=list(column.names), use_threads=False), None)
+        place = column._part(0)
+        batch = _reader(column.path, column.names).get_batch(place).slice(0, 1)
+        batch.validate(full=True)
+        return batch
+
+
+def _dtype(kind: Any) -> np.dtype[Any]:
+    """The type of an array with the values of a column; objects where it has no numbers."""
+    arrow = _arrow()
+    plain = kind.value_type if arrow.types.is_dictionary(kind) else kind
+    if arrow.types.is_boolean(plain):
+        return np.dtype(np.bool_)
+    if is_number(arrow, plain):
+        number: np.dtype[Any] = np.dtype(plain.to_pandas_dtype())
+        return number
+    return TEXT
+
+
+def _metadata(stored: dict[bytes, bytes]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if METADATA_KEY in stored:
+        found["classes"] = names_from_json(stored[METADATA_KEY])
+    if TOP_KEY in stored:
+        try:
+            found |= {str(name): value for name, value in json.loads(stored[TOP_KEY]).items()}
+        except (ValueError, AttributeError, RecursionError) as error:
+            raise FileFormatError(f"metadata {TOP_KEY.decode()} cannot be read ({reason(error)}).") from None
+    return found
+
+
+# -- arrays of columns -------------------------------------------------------------------------------------------------
+
+
+def is_number(arrow: ModuleType, kind: Any) -> bool:
+    """Whether a type is one of numbers."""
+    return bool(arrow.types.is_floating(kind) or arrow.types.is_integer(kind))
+
+
+def is_list(arrow: ModuleType, kind: Any) -> bool:
+    """Whether a type is one of lists."""
+    types = arrow.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def list_matrix(
+    column: Any, key: str, first_row: int = 0, width: int | None = None, declared: str = "the file declares"
+) -> NDArray[Any]:
+    """Turn a list column into an (n, C) array; it begins at `first_row`, and `declared` says where `width` is from."""
+    arrow, compute = _arrow(), need("pyarrow.compute", "io", "reading Arrow columns")
+    if column.null_count:
+        raise FileFormatError(f"row {first_row + _first_true(column.is_null())} of column {key} is missing.")
+    lengths = compute.list_value_length(column).to_numpy()
+    if len(lengths) == 0:
+        return np.empty((0, 2 if width is None else width))
+    width = int(lengths[0]) if width is None else width
+    if (lengths != width).any():
+        row = int(np.flatnonzero(lengths != width)[0])
+        raise FileFormatError(
+            f"row {first_row + row} of column {key} has {lengths[row]} values, but "
+            f"{'row 0 has' if first_row + row else declared} {width}."
+        )
+    chunks = [chunk.flatten() for chunk in column.chunks]
+    flat = chunks[0] if len(chunks) == 1 else arrow.concat_arrays(chunks)  # which copies, also a single one
+    if flat.null_count:
+        row, place = divmod(_first_true(flat.is_null()), max(width, 1))
+        raise FileFormatError(f"row {first_row + row} of column {key} has a missing value at position {place}.")
+    return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(len(lengths), width)
+
+
+def stacked(table: Any, names: list[str], first_row: int = 0) -> NDArray[Any]:
+    """Make an (n, C) array of the columns called `names`, in this order."""
+    by_name = dict(zip(table.column_names, table.columns, strict=True))
+    columns = []
+    for name in names:
+        column = by_name[name]
+        if column.null_count:
+            row = first_row + _first_true(column.is_null())
+            raise FileFormatError(f"row {row} of column {quoted(name)} is missing.")
+        columns.append(column.to_numpy())
+    return np.stack(columns, axis=1) if columns else np.empty((table.num_rows, 0))
+
+
+def values_of(column: Any) -> NDArray[Any]:
+    """One value for each row; text, and what is missing, as objects, of which equal ones are in memory once."""
+    arrow = _arrow()
+    if not column.null_count and _dtype(column.type) != TEXT and not arrow.types.is_dictionary(column.type):
+        return np.asarray(column.to_numpy())
+    encoded = column if arrow.types.is_dictionary(column.type) else column.dictionary_encode()
+    parts = encoded.unify_dictionaries().chunks
+    names = np.array([*(parts[0].dictionary.to_pylist() if parts else []), None], dtype=object)
+    places = [part.indices.fill_null(len(names) - 1).to_numpy(zero_copy_only=False) for part in parts]
+    found = names[np.concatenate([[], *places]).astype(np.int64)]
+    dtype = _dtype(column.type)
+    return found if column.null_count or dtype == TEXT else found.astype(dtype)
+
+
+def _first_true(mask: Any) -> int:
+    """The place of the first true value of a mask of Arrow."""
+    return int(np.flatnonzero(mask.to_numpy(zero_copy_only=False) if hasattr(mask, "buffers") else mask.to_numpy())[0])
+
+
+def names_from_json(text: str | bytes) -> list[str]:
+    """Read class names from the metadata of a file.
+
+    >>> names_from_json('["cat", "dog"]')
+    ['cat', 'dog']
+    """
+    try:
+        names = json.loads(text)
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list):
+        raise FileFormatError("the class names in the file's metadata are not a JSON list of strings.")
+    return names
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def _as_arrow(table: Table) -> Any:
+    arrow = _arrow()
+    columns = {}
+    for name, array in table.arrays().items():
+        flat = arrow.array(np.ascontiguousarray(array).reshape(-1))
+        flat = flat.dictionary_encode() if array.dtype.kind == "O" else flat
+        cells = flat if array.ndim == 1 else arrow.FixedSizeListArray.from_arrays(flat, array.shape[1])
+        columns["label" if name == "labels" else name] = cells
+    metadata = {}
+    said = {name: value for name, value in table.metadata.items() if name != "classes"}
+    if "classes" in table.metadata:
+        metadata[METADATA_KEY] = json.dumps(table.metadata["classes"]).encode()
+    if said:
+        metadata[TOP_KEY] = json.dumps(said).encode()
+    made = arrow.table(columns)
+    return made.replace_schema_metadata(metadata) if metadata else made
+
+
+def _batch_rows(table: Any) -> int:
+    return max(1, BATCH_BYTES * int(table.num_rows) // max(1, int(table.nbytes)))
+
+
+def write_parquet(stream: BinaryIO, table: Table) -> None:
+    """Write list columns, a column `label` of column numbers, one of groups, and class names in the metadata."""
+    parquet, made = need("pyarrow.parquet", "io", "writing .parquet"), _as_arrow(table)
+    # A dictionary of nearly unique floats, and their statistics, only cost time and room.
+    repeated = [name for name in made.column_names if name == "groups"]
+    small = {} if "logits" in table.columns else {"compression": "zstd", "write_statistics": False}
+    parquet.write_table(made, stream, use_dictionary=repeated, row_group_size=_batch_rows(made), **small)
+
+
+def write_arrow(stream: BinaryIO, table: Table) -> None:
+    """Write an Arrow file with the same columns."""
+    library, made = need("pyarrow.ipc", "io", "writing Arrow files"), _as_arrow(table)
+    with library.new_file(stream, made.schema) as writer:
+        writer.write_table(made, max_chunksize=_batch_rows(made))

@@ -1,0 +1,504 @@
+"""`load` and `save`, and one value for each row: labels, groups, and whatever else a column holds."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.data import Logits, as_logits, checked_logits, with_columns
+from thermoset.data.groups import Groups, read_groups
+from thermoset.data.input_kinds import warn_of_probabilities
+from thermoset.data.labels import column_indices, one_column, partial_indices
+from thermoset.data.top import TopLogits
+from thermoset.errors import FileFormatError, InputError
+from thermoset.io.files import (
+    FilePath,
+    as_path,
+    byte_limit,
+    check_size,
+    check_targets,
+    errors_about,
+    existing,
+    known_suffix,
+    read_at_most,
+)
+from thermoset.io.finding import HIVE, Where, found_shards
+from thermoset.io.formats import READABLE, SUFFIXES, format_of
+from thermoset.io.numpy import npy_column, siblings
+from thermoset.io.roles import (
+    GROUPS,
+    Layout,
+    Request,
+    check_columns,
+    checked_columns,
+    find_roles,
+    label_name,
+    named_column,
+    numbered,
+    read_labels,
+    request,
+    texts,
+)
+from thermoset.io.roles import read_values as values_of
+from thermoset.io.table import Held, Table, row_bytes, whole
+from thermoset.io.top_k import find_top, top_table
+from thermoset.quoting import quoted
+
+VALUE_SUFFIXES = (".npy", ".txt")
+"""The endings of names of files that hold one value for each row: labels, groups, names."""
+
+_LINE_BYTES = 64  # a text of its own takes so many, however short the line is
+
+
+def files_of(path: FilePath) -> tuple[Path, ...]:
+    """The files that a file of logits is made of: for npy also those of labels, class names and groups beside it.
+
+    >>> [part.name for part in files_of("val_logits.npy")]
+    ['val_logits.npy', 'val_labels.npy', 'val_classes.npy', 'val_groups.npy']
+    """
+    named = as_path(path)
+    return (named, *siblings(named)) if named.suffix.lower() == ".npy" else (named,)
+
+
+def load(
+    path: FilePath,
+    *,
+    labels: FilePath | Literal[False] | None = None,
+    probabilities: bool = False,
+    classes: Sequence[str] | None = None,
+    id_column: str | None = None,
+    groups: FilePath | None = None,
+    ignore: Sequence[str] = (),
+    known: Sequence[str] | None = None,
+    n_options: int | None = None,
+    max_bytes: int | None = None,
+) -> Logits:
+    """Read a file of logits.
+
+    Parameters
+    ----------
+    path : path
+        - `.npz`, `.safetensors`, `.pt`, `.pth`: arrays `logits` (n, C) and optionally `labels` (or `label`),
+          `classes` (or `class_names`) and `groups`; others are ignored. In safetensors the class names are metadata (a
+          JSON list), as are names of groups, of which the tensor then holds the places; a `.pt` holds a dict, or one
+          tensor of logits; labels and groups may be lists there, class names are one.
+        - `.npy`: logits. Labels, class names and groups come from files beside it if they exist: the last `logits`
+          (`probs`, `probabilities`) in the name is replaced by `labels`, `classes` and `groups` (`val_logits.npy`,
+          `val_labels.npy`); a name without that word gets `_labels` appended (`val.npy`, `val_labels.npy`).
+        - `.csv`: a header line, a column for each class, named after it, and optionally columns `label` (or `labels`),
+          which holds class names or column numbers counted from 0, and `groups`. Columns that are something else must
+          be named, in `id_column`, `labels`, `groups` or `ignore`; one that does not look like a class is refused. Or a
+          column `logits` (or `logit`) whose cells are lists; other columns are then ignored.
+        - `.parquet`: a list column `logits` (or `logit`), or one numeric column a class as in csv; columns `label`
+          (or `labels`) and `groups`.
+        - `.arrow`, `.feather`, `.ipc`: Arrow files (not streams), with the columns of `.parquet`.
+        - `.zarr` (a folder), `.h5`, `.hdf5`: arrays or datasets `logits`, `labels`, `classes` and `groups`, as in npz.
+          A Zarr folder may also be one array of logits, with the others in npy files beside it.
+        - `.json`, `.jsonl`: an object for each row, with a list `logits` (or `logit`) and optionally a number `label`
+          (or `labels`) and a name or number `groups`: one in each line, or all in an array. Or the samples that lm-eval
+          logs of a multiple-choice task, whose labels are the right options; see `Logits.from_choices`.
+        - `.npz`, `.parquet` with `top_indices` and `top_logits` (or `indices` and `values`, or `logprobs`): rows that
+          hold only their largest logits, which become `TopLogits`; see `thermoset.io.top_k`.
+    labels : str or path, optional
+        The column or array that holds the labels, where it is not called `label` or `labels`; for an npy file that of
+        a file beside it (`val_target.npy` for "target"). Or a file with the labels, for a file that has none: `.npy`,
+        or `.txt` with one label in each line. A name that ends in `.npy` or `.txt` is a file, any other a column.
+        False leaves labels out.
+    probabilities : bool
+        The file holds probabilities, which may be called `probs` or `probabilities` (in tables also `prob`); see
+        `Logits.from_probabilities`.
+    classes : sequence of str, optional
+        Which columns of a table are the classes, in the order that they are to have; all others are left out. Where
+        rows are arrays or lists, names for their columns.
+    id_column : str, optional
+        The column of a table that holds ids, which is not a class. `read_values` reads it; predictions carry it along
+        (`open_blocks`, `thermoset predict --id-column`).
+    groups : str or path, optional
+        The group of each row, where it is not called `groups`: the name of a column or array; for an npy file that of
+        a file beside it (`val_site.npy` for "site"); a key of folders above the file that are called `site=north`; or
+        a file: `.npy`, or `.txt` with one group in each line.
+    ignore : sequence of str
+        Other columns of a table that are not classes, such as a patient number; see also
+        `thermoset.io.read_values`.
+    known : sequence of str, optional
+        Names that are those of classes for certain, such as the `class_names_` of a predictor: columns called so are
+        not doubted, whatever their names look like.
+    n_options : int, optional
+        How many columns the options of multiple choice get; by default as many as the longest question needs. How
+        many classes there are where rows hold their largest logits and the file does not say. Other files have as many
+        columns as they have.
+    max_bytes : int, optional
+        Refuse files that are larger, or whose arrays declare more bytes than this; by default half of the machine's
+        memory.
+
+    Raises
+    ------
+    InputError
+        The file does not exist or holds data that cannot be used.
+    FileFormatError
+        It is truncated, of an unknown kind, or without the arrays that are needed.
+    MissingExtraError
+        pyarrow, safetensors, zarr, h5py or torch is needed and not installed.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(f"{folder}/val.npz", Logits([[2.0, 0.5], [0.1, 1.2]], labels=[0, 1]))
+    ...     load(f"{folder}/val.npz")
+    Logits(2 rows x 2 classes, float64, labelled)
+    """
+    label_file, group_file = value_file(labels), value_file(groups)
+    asked = request(
+        probabilities,
+        max_bytes,
+        labels=column_named(labels),
+        groups=column_named(groups),
+        classes=classes,
+        id_column=id_column,
+        ignore=ignore,
+        known=known,
+        n_options=n_options,
+        find_labels=label_file is None and labels is not False,
+        find_groups=group_file is None,
+    )
+    source, suffix = existing(path, READABLE)
+    with errors_about(source):
+        check_size(source.stat().st_size, asked.max_bytes, "the file")
+        asked, folder = group_folder(source, asked)
+        loaded = _load(format_of(suffix).read(source, asked), asked)
+        if label_file is not None:
+            values = numbered(file_values(label_file, asked.max_bytes), loaded.classes)
+            loaded = with_columns(loaded, column_indices(values, (loaded.n_rows, loaded.n_classes), loaded.classes))
+        loaded = loaded if folder is None else loaded.grouped(same_group(folder, len(loaded)))
+    warn_of_probabilities(loaded)
+    if group_file is None:
+        return loaded
+    with errors_about(group_file):
+        return as_logits(loaded, groups=file_values(group_file, asked.max_bytes))
+
+
+def _load(table: Table, asked: Request) -> Logits:
+    """All rows of a table."""
+    if (top := find_top(table, asked)) is not None:
+        check_size(sum(row_bytes(part) for part in top.parts.values()) * top.shape[0], asked.max_bytes, "the data")
+        return top.read_all()
+    layout = find_roles(table, asked)
+    check_shape(layout, asked)
+    check_size(row_bytes(layout.scores) * layout.scores.shape[0], asked.max_bytes, "the data")
+    check_columns(layout, asked)
+    with rows_by_line(table):
+        groups = None if layout.groups is None else values_of(layout.groups, asked.max_bytes)
+        rows = made_logits(asked, whole(layout.scores), layout.classes, groups)
+        found = read_labels(layout, (rows.n_rows, rows.n_classes), rows.classes, asked.max_bytes)
+        return rows if found is None else rows.labelled(found)
+
+
+@contextmanager
+def rows_by_line(table: Table) -> Iterator[None]:
+    """Say also in which line of a text a row stands that an error is about."""
+    try:
+        yield
+    except InputError as error:
+        if error.row is None or table.line is None:
+            raise
+        raise error.at(error.row, f" It is in line {table.line(error.row)}.") from None
+
+
+def made_logits(asked: Request, scores: NDArray[Any], classes: Any = None, groups: Any = None) -> Logits:
+    """Rows of a file, checked."""
+    make: Any = Logits.from_probabilities if asked.probabilities else checked_logits
+    rows: Logits = make(scores, None, classes, groups)
+    return rows
+
+
+def check_shape(layout: Layout, asked: Request, *, fewest: int = 1) -> None:
+    """Let `Logits` judge shape and type before rows are read; there must be so many of them."""
+    shape = layout.scores.shape
+    if len(shape) != 2 or shape[1] < 2 or layout.scores.dtype.kind not in "fiu":
+        made_logits(asked, np.broadcast_to(np.zeros((), layout.scores.dtype), tuple(min(size, 1) for size in shape)))
+        made_logits(asked, np.empty(shape, layout.scores.dtype))
+    if shape[0] < fewest:
+        raise FileFormatError("the file has no rows.")
+    check_size(row_bytes(layout.scores), asked.max_bytes, "a row")
+
+
+def save(path: FilePath, logits: Logits) -> None:
+    """Write a file that `load` reads; the suffix decides the format.
+
+    All but csv keep the type of the numbers; csv keeps their values (it is read as float64). The file appears whole
+    or not at all. An npy file takes its labels, class names and groups in files beside it, each of which is written
+    whole. Groups are written as text. A csv file with a class that does not look like one (`id`, with whole numbers) is
+    read back with `load(path, classes=...)`.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(f"{folder}/val.csv", Logits([[2.0, 0.5]], labels=[1], classes=["cat", "dog"]))
+    ...     print(Path(f"{folder}/val.csv").read_text())
+    label,cat,dog
+    dog,2.0,0.5
+    """
+    if not isinstance(logits, Logits):
+        raise InputError(f"save writes Logits; got {type(logits).__name__}. Use save(path, Logits(logits, labels)).")
+    target = as_path(path)
+    suffix = known_suffix(target, SUFFIXES)
+    check_targets(files_of(target), ())  # all of them, before one is written
+    with errors_about(target, "written"):
+        format_of(suffix).save(target, table_of(logits))
+
+
+def table_of(logits: Logits) -> Table:
+    """Rows as they are written."""
+    if isinstance(logits, TopLogits):
+        return top_table(logits)
+    columns: dict[str, NDArray[Any]] = {"logits": logits.logits}
+    if logits.labels is not None:
+        columns["labels"] = logits.labels
+    if logits.groups is not None:
+        columns["groups"] = np.array(logits.groups.names, dtype=object)[logits.groups.codes]
+    metadata = {} if logits.classes is None else {"classes": list(logits.classes)}
+    return Table({name: Held(array) for name, array in columns.items()}, metadata)
+
+
+# -- files of values ---------------------------------------------------------------------------------------------------
+
+
+def is_value_file(name: object) -> bool:
+    """Whether a name is that of a file that holds one value for each row.
+
+    >>> is_value_file("sites.txt"), is_value_file("site")
+    (True, False)
+    """
+    return isinstance(name, (str, os.PathLike)) and Path(name).suffix.lower() in VALUE_SUFFIXES
+
+
+def column_named(name: FilePath | Literal[False] | None) -> str | None:
+    """The column or array that is meant where the name of one, or of a file, may be given; None if it is neither.
+
+    >>> column_named("target"), column_named("labels.txt"), column_named(False)
+    ('target', None, None)
+    """
+    return str(as_path(name)) if name and not _is_file(name) else None
+
+
+def value_file(name: FilePath | Literal[False] | None) -> Path | None:
+    """The file that is meant in the same place, which must be there; None if it is a column, or nothing.
+
+    >>> value_file("target") is None
+    True
+    """
+    return existing(name, VALUE_SUFFIXES)[0] if name and _is_file(name) else None
+
+
+def _is_file(name: FilePath) -> bool:
+    """Whether a file is meant: by its ending, or because it is there, under a name that ends like that of a file."""
+    return is_value_file(name) or not isinstance(name, str) or (Path(name).suffix != "" and Path(name).is_file())
+
+
+def file_values(path: Path, max_bytes: int) -> NDArray[Any]:
+    """Values of rows, of an npy file or of lines of text, which stay text, with their zeros: 007."""
+    if path.suffix.lower() == ".npy":
+        column = npy_column(path)
+        check_size(row_bytes(column) * max(column.shape[:1], default=1), max_bytes, path.name)
+        return texts(whole(column))
+    content = read_at_most(path, max_bytes)
+    check_size(len(content) + _LINE_BYTES * content.count(b"\n"), max_bytes, "the file, as lines,")
+    try:
+        lines = content.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"{path.name} is not UTF-8 text ({error.reason} at byte {error.start}).") from None
+    return np.array([line.strip() for line in lines], dtype=object)
+
+
+def hive_value(path: Path, key: str) -> str | None:
+    """The value in the nearest folder called `key=value` above a file.
+
+    >>> hive_value(Path("all/site=north/part-0.parquet"), "site")
+    'north'
+    """
+    pairs = (re.fullmatch(HIVE, part) for part in reversed(path.parts[:-1]))
+    return next((pair[2] for pair in pairs if pair and pair[1] == key), None)
+
+
+def group_folder(path: Path, asked: Request) -> tuple[Request, str | None]:
+    """The group that a file's folder gives to all its rows, and a request that does not look for groups in it then.
+
+    >>> group_folder(Path("groups=a/part-0.npz"), Request(False, 0))[1]
+    'a'
+    """
+    found = hive_value(path, asked.groups or GROUPS[0]) if asked.find_groups else None
+    return (asked, None) if found is None else (asked._replace(groups=None, find_groups=False), found)
+
+
+def same_group(name: str, n_rows: int) -> Groups:
+    """The groups of rows that are all of one group.
+
+    >>> same_group("north", 3)
+    Groups(3 rows in 1 group: north)
+    """
+    return read_groups([name], 1).take([0] * n_rows)
+
+
+# -- values of one column ----------------------------------------------------------------------------------------------
+
+
+def read_values(
+    where: Where,
+    name: FilePath,
+    *,
+    probabilities: bool = False,
+    classes: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    max_bytes: int | None = None,
+) -> NDArray[Any]:
+    r"""Read one value for each row from files of logits: the patient, font or camera that a split keeps together.
+
+    Parameters
+    ----------
+    where : path, folder, glob, or a list of these
+        The files of logits, as for `thermoset.open`.
+    name : str or path
+        A column (an array, a dataset) of every file; for npy files that of a file beside it (`val_patient.npy`); a key
+        of folders called `patient=ann`; or a `.npy` or `.txt` file with one value for each row of all files.
+    probabilities, classes, max_bytes
+        As for `thermoset.open`.
+    ignore : sequence of str
+        Other columns that are not classes, as for `thermoset.open`: also those of labels, ids and groups, where they
+        are not called `label` and `groups`.
+
+    Returns
+    -------
+    array (n,)
+        Numbers or text. The text of a csv or txt file stays text: 007 is not 7.
+
+    Raises
+    ------
+    InputError, FileFormatError
+        As `thermoset.open`; or there is no such column, or it has not one value for each row. The message names the
+        file.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "val.csv")
+    ...     _ = path.write_text("patient,cat,dog\n007,1.5,0.5\n012,0.1,2.5\n")
+    ...     read_values(path, "patient").tolist()
+    ['007', '012']
+    """
+    limit = byte_limit(max_bytes)
+    if is_value_file(name):
+        file = existing(name, VALUE_SUFFIXES)[0]
+        with errors_about(file):
+            return one_column(file_values(file, limit), "values")
+    column = str(name)
+    asked = request(
+        probabilities, max_bytes, classes=classes, ignore=(column, *checked_columns(ignore)), doubt=False,
+        find_labels=False, find_groups=False,
+    )  # fmt: skip
+    parts: list[NDArray[Any]] = []
+    for path in found_shards(where, sidecars=(column, *ignore)):
+        source, suffix = existing(path, READABLE)
+        with errors_about(source):
+            table = format_of(suffix).read(source, asked._replace(labels=None))
+            n_rows = _n_rows(table, asked)
+            parts.append(_column_values(source, table, column, n_rows, limit))
+            if (parts[-1].dtype.kind in "UO") != (parts[0].dtype.kind in "UO"):
+                raise InputError(f"{quoted(column)} is text in some files and a number in others.")
+    return np.concatenate(parts)
+
+
+def _n_rows(table: Table, asked: Request) -> int:
+    top = find_top(table, asked)
+    return find_roles(table, asked).scores.shape[0] if top is None else top.shape[0]
+
+
+def _column_values(path: Path, table: Table, name: str, n_rows: int, max_bytes: int) -> NDArray[Any]:
+    value = hive_value(path, name)
+    if value is not None:
+        return np.full(n_rows, value)
+    with rows_by_line(table):
+        found = values_of(named_column(table, name), max_bytes)
+        if found.shape != (n_rows,) or found.dtype.kind not in "iubfUO":
+            raise FileFormatError(
+                f"{quoted(name)} must hold one value for each of {n_rows} rows, a number or text; got "
+                f"{found.dtype}, shape {found.shape}."
+            )
+        if found.dtype.kind != "O":
+            return found
+        for row, one in enumerate(found.tolist()):
+            if one is None or (isinstance(one, str) and not one.strip()):
+                raise InputError("is missing. Give every row a value, or drop the row.", row=row, name=name)
+    plain = one_column(found.tolist(), name)
+    if plain.dtype.kind not in "iubfU":
+        raise FileFormatError(f"{quoted(name)} must hold a number or text for each row; got {plain.dtype}.")
+    return plain
+
+
+def read_partial_labels(
+    where: Where,
+    rows: Logits,
+    labels: FilePath | None = None,
+    *,
+    probabilities: bool = False,
+    classes: Sequence[str] | None = None,
+    id_column: str | None = None,
+    groups: FilePath | None = None,
+    ignore: Sequence[str] = (),
+    max_bytes: int | None = None,
+) -> NDArray[np.int64] | None:
+    r"""Read the labels of rows, as column numbers with -1 where a label is missing; None if there are no labels.
+
+    Parameters
+    ----------
+    where : path, folder, glob, or a list of these
+        The files that the rows were read from.
+    rows : Logits
+        Those rows, read with `labels=False`.
+    labels : str or path, optional
+        The column of the labels, or a file with them, as for `thermoset.load`; a blank line is a missing one.
+    probabilities, classes, id_column, groups, ignore, max_bytes
+        As for `thermoset.load`, with which the rows were read.
+
+    >>> import tempfile, thermoset as ts
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "today.csv")
+    ...     _ = path.write_text("label,cat,dog\ndog,1.5,0.5\n,0.1,2.5\n")
+    ...     read_partial_labels(path, ts.load(path, labels=False))
+    array([ 1, -1])
+    """
+    shape, known = (rows.n_rows, rows.n_classes), rows.classes
+    if labels is not None and is_value_file(labels):
+        file = existing(labels, VALUE_SUFFIXES)[0]
+        with errors_about(file):
+            values = numbered(file_values(file, byte_limit(max_bytes)), known)
+            return partial_indices(values, shape, known, column_indices)
+    named = column_named(labels)
+    beside = (*checked_columns(ignore), *(name for name in (column_named(groups), id_column) if name is not None))
+    asked = request(
+        probabilities, max_bytes, labels=named, classes=classes, ignore=beside, doubt=False, find_groups=False
+    )
+    paths = list(found_shards(where, sidecars=(*beside, *([] if named is None else [named]))))
+    found = [_labels_in(path, asked, known) for path in paths]
+    if all(one is None for one in found):
+        return None
+    if any(one is None for one in found):
+        without = next(path for path, one in zip(paths, found, strict=True) if one is None)
+        raise InputError(f"{without}: has no labels, but other files do. Add them as separate batches.")
+    values = found[0] if len(found) == 1 else list(chain.from_iterable(one_column(one, "labels") for one in found))
+    with errors_about(paths[0]):
+        return partial_indices(values, shape, known, column_indices)
+
+
+def _labels_in(path: Path, asked: Request, classes: tuple[str, ...] | None) -> Any:
+    """The labels of a file as they are, missing ones too; None if it has none."""
+    source, suffix = existing(path, READABLE)
+    with errors_about(source):
+        table = format_of(suffix).read(source, asked)
+        name = label_name(table.columns, asked)
+        if name is None:
+            return None
+        columns = () if find_top(table, asked) is not None else find_roles(table, asked).columns
+        return numbered(values_of(table.columns[name], asked.max_bytes), classes, columns)

@@ -1,0 +1,450 @@
+"""Which column of a file is what: scores, labels, groups, ids, class names. One place for every format.
+
+| role | names |
+|---|---|
+| scores | `logits` (in tables also `logit`), or `probs`, `probabilities` (`prob`); else one column for each class |
+| labels | `labels`, `label` |
+| class names | `classes`, `class_names`, also in the metadata of a file |
+| groups | `groups` |
+"""
+
+import re
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.bounds import whole_number
+from thermoset.data.arrays import column_classes, first_repeated
+from thermoset.data.choices import checked_options
+from thermoset.data.class_columns import check_class_columns, most_rows, not_a_class
+from thermoset.data.labels import column_indices
+from thermoset.data.outputs import GROUPS, LABELS, NAMES
+from thermoset.errors import FileFormatError, InputError
+from thermoset.io.files import byte_limit, check_size
+from thermoset.io.table import TEXT, Column, Table, row_bytes, whole
+from thermoset.quoting import printable, quoted
+
+__all__ = ["GROUPS", "LABELS", "NAMES", "Layout", "Request", "find_roles", "list_name", "read_labels"]
+
+PROBABILITIES = ("probs", "probabilities", "logits")
+ORDER = "index"  # the column with the class of each value, where rows came sorted
+FILES = "filename"  # a column that is no class
+WHOLE_ROWS = "Write whole rows: timm's inference.py has --topk 0 for it"
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+_WHOLE = re.compile(r"\s*[+-]?[0-9]+(\.0*)?\s*")
+
+
+class Request(NamedTuple):
+    """What a user asked for and said of the columns; `request` makes it."""
+
+    probabilities: bool
+    max_bytes: int
+    labels: str | None = None  # the column of labels; `label` or `labels` where there is one, if not named
+    groups: str | None = None
+    id_column: str | None = None
+    classes: tuple[str, ...] | None = None  # the columns that are classes, or names for those of an array
+    ignored: tuple[str, ...] = ()  # columns that are no classes
+    known: tuple[str, ...] = ()  # columns that are classes for certain: those of a predictor
+    n_options: int | None = None  # how many columns multiple choice has, where more than the file's rows have
+    find_labels: bool = True  # not where a file of labels was named, or none are wanted
+    find_groups: bool = True  # not where they come from elsewhere
+    doubt: bool = True  # refuse columns that do not look like classes: not where rows become no `Logits`
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The columns that the user has named, and that are no classes."""
+        return tuple(name for name in (self.labels, self.groups, self.id_column, *self.ignored) if name is not None)
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """Those of them that must be there."""
+        labels = self.labels if self.find_labels else None
+        groups = self.groups if self.find_groups else None
+        return tuple(name for name in (labels, groups, self.id_column) if name is not None)
+
+
+def request(
+    probabilities: bool = False,
+    max_bytes: int | None = None,
+    *,
+    classes: object = None,
+    id_column: object = None,
+    ignore: object = (),
+    known: object = None,
+    n_options: object = None,
+    labels: str | None = None,
+    groups: str | None = None,
+    **how: bool,
+) -> Request:
+    """Check what a user said of columns; none can be a class and something else.
+
+    >>> request(id_column="row", classes=["cat", "dog"]).classes
+    ('cat', 'dog')
+    """
+    if id_column is not None and not isinstance(id_column, str):
+        raise InputError(f"id_column must be the name of a column; got {quoted(id_column)}.")
+    names = None if classes is None else checked_columns(classes, "classes")
+    if names is not None and (twice := first_repeated(names)) is not None:
+        raise InputError(f"classes name {quoted(twice)} more than once. Name each column once.")
+    ignored = checked_columns(ignore, "ignore")
+    others = {"labels": [labels], "id_column": [id_column], "groups": [groups], "ignore": ignored}
+    for what, columns in others.items():
+        both = [name for name in columns if name is not None and name in (names or ())]
+        if both:
+            raise InputError(f"column {quoted(both[0])} is named in classes and in {what}. Name it in one of them.")
+    sure = () if known is None else checked_columns(known, "known")
+    limit, options = byte_limit(max_bytes), checked_options(n_options)
+    return Request(probabilities, limit, labels, groups, id_column, names, ignored, sure, options, **how)
+
+
+def checked_columns(names: object, what: str = "ignore") -> tuple[str, ...]:
+    """Names of columns that a user listed.
+
+    >>> checked_columns(["patient", "age"])
+    ('patient', 'age')
+    """
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{what} must be a list of names of columns; got {quoted(names)}.")
+    return tuple(names)
+
+
+class Layout(NamedTuple):
+    """Where a file keeps what."""
+
+    scores: Column
+    classes: Any  # names as the file gives them, or None
+    labels: Column | None
+    groups: Column | None
+    ids: Column | None
+    columns: tuple[str, ...] = ()  # of the classes, where each has a column
+    array: str = ""  # which column the scores are, where it is one
+
+
+def find_roles(table: Table, asked: Request) -> Layout:
+    """Find the columns of a file; the scores are one column of rows, or a column for each class."""
+    held = list(table.columns)
+    if (twice := first_repeated(held)) is not None:
+        raise FileFormatError(f"two columns are called {quoted(twice)}.")
+    ids = None if asked.id_column is None else named_column(table, asked.id_column)
+    groups = group_name(held, asked)
+    labels = label_name(held, asked)
+    lists = [name for name in held if len(table.columns[name].shape) == 2] if table.cells else []
+    by_column = asked.classes is not None and set(asked.classes) <= set(held)
+    name = list_name(lists, asked.probabilities)
+    if table.stack is not None and (name is None or by_column):
+        names, classes = _class_columns(table, labels, groups, asked)
+        scores, array = table.stack(names), ""
+    else:
+        names, array = [], name or scores_name(held, asked)
+        scores, classes = table.columns[array], _class_names(table, asked.max_bytes)
+        if table.cells and scores.dtype == TEXT:
+            raise FileFormatError(f"column {quoted(array)} holds other lists than of numbers; expected numbers.")
+        if ORDER in lists:
+            scores = InOrder(scores, table.columns[ORDER])
+            labels = None if labels in lists else labels
+    if labels in lists:
+        raise FileFormatError(f"column {quoted(labels)} holds lists: names of the largest classes. {WHOLE_ROWS}.")
+    for name in (groups, asked.id_column):
+        if name is not None and table.columns[name].shape != scores.shape[:1]:
+            raise FileFormatError(
+                f"{quoted(name)} must hold one value for each of {scores.shape[:1]} rows; got shape "
+                f"{table.columns[name].shape}."
+            )
+    return Layout(
+        scores,
+        named_classes(asked, classes),
+        None if labels is None or not asked.find_labels else table.columns[labels],
+        None if groups is None else table.columns[groups],
+        ids,
+        tuple(names),
+        array,
+    )
+
+
+def no_column(name: str, held: Iterable[str]) -> FileFormatError:
+    """The complaint that there is no such column or array."""
+    found = ", ".join(map(quoted, islice(held, 5)))
+    return FileFormatError(f"there is no {quoted(name)} in the file; it begins with {found}.")
+
+
+def named_column(table: Table, name: str) -> Column:
+    """A column that must be there."""
+    if name not in table.columns:
+        raise no_column(name, table.columns)
+    return table.columns[name]
+
+
+def first_of(names: Collection[str], held: Collection[str]) -> str | None:
+    """Return the first of `names` that is held.
+
+    >>> first_of(LABELS, ["logits", "label"])
+    'label'
+    """
+    return next((name for name in names if name in held), None)
+
+
+def label_name(held: Collection[str], asked: Request) -> str | None:
+    """The column of labels: the one that was named, or the one called so in any spelling; None if there is none."""
+    if asked.labels is not None:
+        if asked.labels not in held and asked.find_labels:
+            raise no_column(asked.labels, held)
+        return first_of((asked.labels,), held)
+    taken = {asked.groups, asked.id_column, *asked.ignored, *(asked.classes or ())}
+    found = [name for name in held if name.strip().lower() in LABELS and name not in taken]
+    if len(found) > 1:
+        raise FileFormatError(
+            f"columns {quoted(found[0])} and {quoted(found[1])} both look like labels. Name the one that holds them "
+            "(--labels, in Python labels=), and ignore the other (--ignore, ignore=)."
+        )
+    return found[0] if found else None
+
+
+def group_name(held: Collection[str], asked: Request) -> str | None:
+    """The column of groups; None if there is none to be read."""
+    if not asked.find_groups:
+        return None
+    if asked.groups is None:
+        taken = {asked.labels, asked.id_column, *asked.ignored, *(asked.classes or ())}
+        return next((name for name in held if name.strip().lower() in GROUPS and name not in taken), None)
+    if asked.groups not in held:
+        raise no_column(asked.groups, held)
+    return asked.groups
+
+
+def list_name(held: Collection[str], probabilities: bool) -> str | None:
+    """Find the column whose cells are whole rows; timm's inference script calls it `logit` or `prob`.
+
+    >>> list_name(["filename", "logit"], probabilities=False)
+    'logit'
+    """
+    return first_of((*PROBABILITIES, "prob") if probabilities else ("logits", "logit"), held)
+
+
+def scores_name(held: Collection[str], asked: Request) -> str:
+    """Find the array of logits, or of probabilities, among the names a file holds."""
+    found = list_name(held, asked.probabilities)
+    if found is None:
+        what = " or ".join(repr(name) for name in (PROBABILITIES if asked.probabilities else ("logits",)))
+        hint = " Pass probabilities=True to read probabilities." if list_name(held, probabilities=True) else ""
+        holds = ", ".join(printable(name, 40) for name in sorted(held)[:20]) or "nothing"
+        raise FileFormatError(f"no array called {what}; the file holds: {holds}.{hint}")
+    return found
+
+
+def _is_beside(name: str, groups: str | None, asked: Request) -> bool:
+    """Whether a column is not a class: it holds groups, ids or labels, or is to be ignored."""
+    return name.strip().lower() in GROUPS or name in (groups, *asked.named)
+
+
+def _class_columns(
+    table: Table, label: str | None, groups: str | None, asked: Request
+) -> tuple[list[str], tuple[str, ...] | None]:
+    """The columns of the classes, and what classes are called: those that were named, or all that are nothing else."""
+    held = list(table.columns)
+    if asked.classes is not None:
+        if missing := [name for name in asked.classes if name not in held]:
+            raise no_column(missing[0], held)
+        names = list(asked.classes)
+        classes: tuple[str, ...] | None = asked.classes
+    else:
+        index = [name for name in held[:1] if not name.strip()]  # a pandas index, which has no name in csv
+        if (blank := next((place for place, name in enumerate(held, 1) if place > 1 and not name.strip()), 0)) > 1:
+            raise FileFormatError(
+                f"column {blank} has no name. Name it, or list the classes (--classes, in Python classes=)."
+            )
+        names = [name for name in held if name != label and not _is_beside(name, groups, asked)]
+        names = [name for name in names if name not in index and not _PANDAS_INDEX.fullmatch(name)]
+        if FILES in names and column_classes(name for name in names if name != FILES) is None:
+            names.remove(FILES)  # beside columns that are only numbered it can be no class
+        classes = column_classes(names)
+    _check_numbers(table, names, label, asked)
+    return names, classes
+
+
+def _check_numbers(table: Table, names: Sequence[str], label: str | None, asked: Request) -> None:
+    """Refuse classes whose columns hold no numbers, or whole numbers where others hold floats."""
+    kinds = {name: table.columns[name].dtype for name in names}
+    lists = [name for name in names if len(table.columns[name].shape) == 2]
+    text = [name for name in names if not _is_numeric(table.columns[name])]
+    if (
+        (one := list_name(names, asked.probabilities)) is not None
+        and one not in (*lists, *text)
+        and (text or lists or len(names) == 1)
+    ):
+        raise FileFormatError(f"column {quoted(one)} holds one number for each row, not a list. {WHOLE_ROWS}.")
+    if lists:
+        raise FileFormatError(not_a_class(lists[0], "holds lists; expected numbers"))
+    if text:
+        option = "labels" if label is None and kinds[text[0]].kind == "O" else None
+        raise FileFormatError(not_a_class(text[0], f"{_holds(kinds[text[0]])}; expected numbers", option))
+    if len(names) == 1:
+        raise FileFormatError(
+            f"has one column of scores, {quoted(names[0])}; expected one for each class. If these are scores of the "
+            "second of two classes, add a column of zeros before it, named after the first."
+        )
+    integers = [name for name, kind in kinds.items() if kind.kind in "iu"]
+    doubted = [name for name in integers if name not in asked.known] if len(integers) < len(names) else []
+    if doubted and asked.doubt and asked.classes is None:  # an id or a row number is no class
+        raise FileFormatError(not_a_class(doubted[0], "holds whole numbers, and others hold floats", "id_column"))
+
+
+def _is_numeric(column: Column) -> bool:
+    """Whether a column holds numbers; of text, whether it begins like one."""
+    return bool(getattr(column, "looks_numeric", column.dtype.kind in "fiu"))
+
+
+def _holds(dtype: np.dtype[Any]) -> str:
+    return "holds text" if dtype.kind == "O" else f"is of type {dtype}"
+
+
+def check_columns(layout: Layout, asked: Request) -> None:
+    """Refuse columns that do not look like classes, unless the user has said that they are; the first rows tell."""
+    if not (asked.doubt and asked.classes is None and layout.columns):
+        return
+    n_rows = layout.scores.shape[0]
+    rows = layout.scores.read(0, min(n_rows, most_rows(len(layout.columns))))
+    check_class_columns(layout.columns, rows, asked.known)
+
+
+def _class_names(table: Table, max_bytes: int) -> Any:
+    """Class names: a column of text, or a list in the metadata."""
+    name = first_of(NAMES, table.columns)
+    if name is None:
+        key = first_of(NAMES, table.metadata)
+        return None if key is None else table.metadata[key]
+    found = read_values(table.columns[name], max_bytes)
+    if found.ndim != 1 or found.dtype.kind not in "UO":
+        as_text = " Save classes.astype(str), and labels.astype(str) if labels are these names."
+        raise FileFormatError(
+            f"class names must be a 1-D array of text; got {found.dtype}, shape {found.shape}."
+            f"{as_text if found.dtype.kind in 'iu' else ''}"
+        )
+    return [str(one) for one in found.tolist()]
+
+
+def named_classes(asked: Request, found: Any) -> Any:
+    """The names of classes: what the file says, or what the user says where it has none."""
+    if asked.classes is None or found is None:
+        return asked.classes if found is None else found
+    if tuple(found) != asked.classes:
+        raise InputError(
+            f"the file names its classes {quoted(list(found))}, and classes were given as "
+            f"{quoted(list(asked.classes))}. Leave classes out, or give the same in the same order."
+        )
+    return found
+
+
+# -- values of rows ----------------------------------------------------------------------------------------------------
+
+
+def texts(values: NDArray[Any]) -> NDArray[Any]:
+    """Values of rows with bytes as text.
+
+    >>> texts(np.array([b"north", b"south"]))
+    array(['north', 'south'], dtype='<U5')
+    """
+    if values.dtype.kind == "U" and values.size and values.view(f"{values.dtype.str[0]}u4").max() > sys.maxunicode:
+        raise FileFormatError("holds bytes that are not text: damaged. Save it again.")
+    return np.char.decode(values, "utf-8", "replace") if values.dtype.kind == "S" else values
+
+
+def read_values(column: Column, max_bytes: int) -> NDArray[Any]:
+    """All values of a column of rows, text as text, within the limit."""
+    check_size(row_bytes(column) * max(column.shape[:1], default=1), max_bytes, "a column")
+    return texts(whole(column))
+
+
+def numbered(values: Any, classes: Sequence[str] | None, columns: Sequence[str] = ()) -> Any:
+    """Labels as they are meant: texts that are whole numbers are column numbers, if no class is called like one.
+
+    Where each class has a column, and columns are called 1, 2, 3, the number 1 is a name.
+
+    >>> numbered(np.array(["1", "0"], dtype=object), ("cat", "dog")).tolist()
+    [1.0, 0.0]
+    >>> numbered(np.array([1, 2]), ("1", "2"), ("1", "2"))
+    ['1', '2']
+    """
+    items = np.asarray(values).tolist()
+    known = [one for one in items if one is not None]
+    whole_names = any(map(is_whole, classes or ()))
+    if known and all(isinstance(one, str) for one in known):
+        plain = [None if one is None else one.strip() for one in items]
+        if not whole_names and all(not one or is_whole(one) for one in plain):
+            return np.array([float(one) if one else np.nan for one in plain])
+        return [None if not one or not one.strip() else one for one in items]
+    if known and any(map(is_whole, columns)) and not any(isinstance(one, str) for one in known):
+        return [None if one is None else f"{one:.0f}" if float(one).is_integer() else str(one) for one in items]
+    return values if len(known) == len(items) else items
+
+
+def read_labels(
+    layout: Layout, shape: tuple[int, int], classes: tuple[str, ...] | None, max_bytes: int
+) -> NDArray[np.int64] | None:
+    """The label of each row as a column number; None if there are none."""
+    if layout.labels is None:
+        return None
+    values = read_values(layout.labels, max_bytes)
+    return column_indices(numbered(values, classes, layout.columns), shape, classes)
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text is a whole number.
+
+    >>> is_whole("12"), is_whole("cat"), is_whole("1.5")
+    (True, False, False)
+    """
+    return _WHOLE.fullmatch(text) is not None
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number.
+
+    >>> is_number("1e-3"), is_number("cat")
+    (True, False)
+    """
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class InOrder:
+    """Rows that came sorted, each value put where its class is, which another column tells."""
+
+    scores: Column
+    index: Column
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the scores."""
+        return self.scores.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the scores."""
+        return self.scores.dtype
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Rows start to stop - 1."""
+        values, index = self.scores.read(start, stop), self.index.read(start, stop)
+        n_classes = values.shape[1]
+        if index.shape != values.shape or index.dtype == TEXT or (np.sort(index, axis=1) != np.arange(n_classes)).any():
+            raise FileFormatError(
+                f"rows hold their {n_classes} largest values and 'index' names other classes than 0..{n_classes - 1}: "
+                f"classes are missing. {WHOLE_ROWS}."
+            )
+        ordered = np.empty_like(values)
+        np.put_along_axis(ordered, index.astype(np.int64), values, axis=1)
+        return ordered
+
+
+def checked_block_bytes(block_bytes: object, most: int) -> int:
+    """Read how many bytes a block may have."""
+    return whole_number(block_bytes, "block_bytes", 1, most, "Try 2**27.")

@@ -1,0 +1,690 @@
+"""What sets would look like: candidates x temperatures x levels, from calibration rows alone and in two passes.
+
+The first pass finds the shares around every label at all temperatures; thresholds, hits and all that classes show
+follow from them without the rows. The second pass adds up the sizes of sets. Everything has u integrated out: with h_i
+the probability over u that row i's label is in its set, the threshold q solves mean h = (1 - a)(n + 1)/n.
+
+The class loss, which ranks temperatures by how evenly they cover classes, is
+
+    J(T) = sum over a of  mean over classes of (class mean of h - (1 - a))^2 / (a (1 - a))
+
+over a few levels around alpha, averaged over random halves of the rows. Squares, several levels and u integrated out
+each make it quieter; nothing is subtracted for the noise of class means, because that noise itself is least where
+classes are covered evenly. What is said of a setting is its class gap at alpha, free of that noise: see `class_gap`.
+
+Errors come from sums over random groups of rows. A threshold too high by chance raises coverage by d and sizes by
+slope d, so a row counts with size + slope (1 - alpha - h), and conformal rows move the threshold. Each setting has a
+vector of what the groups add; its length is the standard error, and the distance between two of them is that of a
+difference. For a choice that evens out groups of rows, read "groups" for "classes".
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property, partial
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset import kernels
+from thermoset.arrays import Block, Floats, Ints, as_float64
+from thermoset.conformal.recipe import Recipe
+from thermoset.data import Logits
+from thermoset.data.groups import listed_groups
+from thermoset.errors import CoverageWarning, InputError
+from thermoset.levels import Alpha, conformal_rank, exact_level
+from thermoset.metrics import coverage_gaps, top_gap
+from thermoset.quoting import quoted
+from thermoset.rows import Progress, SortedRows, Sorter, Spills, part_of, run_tasks, sum_rows
+from thermoset.sweeping import sweep
+from thermoset.sweeping.engine import expected_hits, label_parts, solve_thresholds
+from thermoset.tuning.class_gap import ClassGaps, ClassHits, ClassSample
+from thermoset.tuning.preferences import WORDS, EvenOver
+from thermoset.uniforms import stream
+
+_Found = TypeVar("_Found")
+
+FIFTHS = 5
+"""Parts of the rows, from the least to the most confident, by which empty sets are counted."""
+
+STRICTER = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.1)
+"""Multiples of alpha at which stricter sets are measured."""
+
+AROUND = (1.2, 1.0, 0.8)
+"""Multiples of alpha that show how sizes rise with coverage."""
+
+_LOSS_LEVELS = (Fraction(1, 2), Fraction(7, 10), Fraction(1), Fraction(7, 5), Fraction(2))  # of alpha
+_LAXER, _LAXEST = 3, Fraction(1, 2)  # the laxer level that relative risks are known from: a multiple of alpha
+_DEALT, _HALVES = 16, 60  # a half is 8 of 16 random groups of rows
+_ERROR_GROUPS = 256  # of rows, whose sums carry the errors of sizes
+_SIMULATIONS = 1000
+_CONFIDENCE = 0.95
+_MAJORITY = 2 / 3  # of the halves, that must find a temperature more even than T = 1
+_UNIT = 2.0**20  # sizes are added as whole numbers of this part of a label: their order cannot matter
+_RESAMPLED = 8  # times that class scores are drawn as often as there will be conformal rows
+_HALVINGS = 20  # for TopCovGap
+_SLOW_TRIALS, _SLOW_ROWS = 5, 5_000  # sets without a closed form cost a fit and a prediction each
+
+
+# ---- rows ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The class or the group of each row, from 0 to count - 1; some may have no rows."""
+
+    codes: Ints
+    count: int
+
+    @cached_property
+    def rows(self) -> Ints:
+        """Rows of each part."""
+        return np.bincount(self.codes, minlength=self.count)
+
+
+def parts_of(data: Logits, even: EvenOver) -> Parts:
+    """The classes or the groups of labelled rows.
+
+    >>> data = Logits(np.zeros((3, 5)), labels=[4, 0, 0], groups=["b", "a", "b"])
+    >>> [parts_of(data, even).rows.tolist() for even in ("class", "group")]
+    [[2, 0, 0, 0, 1], [1, 2]]
+    """
+    labels = data.require_labels("choosing a temperature")
+    if even == "class":
+        return Parts(labels, data.n_classes)
+    if data.groups is None:
+        raise InputError(
+            "even='group' evens out coverage over groups of rows, but these rows have no groups. Pass groups=, one "
+            "name per row."
+        )
+    names = data.groups.names
+    if len(names) < 2:
+        raise InputError(
+            f"even='group' needs at least two groups; every row is in {quoted(names[0])}. Use even='class'."
+        )
+    return Parts(data.groups.codes, len(names))
+
+
+def warn_of_missing_parts(rows: Logits, even: EvenOver) -> None:
+    """Warn of classes or groups without calibration rows."""
+    words, counts = WORDS[even], parts_of(rows, even).rows
+    names = rows.classes or tuple(map(str, range(rows.n_classes)))
+    if even == "group" and rows.groups is not None:
+        names, counts = rows.groups.names, rows.groups.counts
+    missing = [names[place] for place in np.flatnonzero(counts == 0)]
+    if missing:
+        warnings.warn(
+            f"no calibration row belongs to {words.one if len(missing) == 1 else words.many} {listed_groups(missing)}: "
+            f"the choice is based on the other {words.many}. Add rows for {'it' if len(missing) == 1 else 'them'}.",
+            CoverageWarning,
+            stacklevel=4,
+        )
+
+
+class Sample:
+    """Labelled rows, sorted once, and how they are dealt to classes, halves and groups."""
+
+    def __init__(self, data: Logits, even: EvenOver = "class", seed: int = 0) -> None:
+        self.data, self.labels, self.even, self.seed = data, data.require_labels("tuning"), even, seed
+        self.parts, self.rows = parts_of(data, even), SortedRows(data)
+        self.seen, self.place = np.unique(self.parts.codes, return_inverse=True)
+        self.counts: Floats = np.bincount(self.place).astype(np.float64)
+        self.classes = ClassSample(self.parts.codes, self.parts.count, seed)
+        n, rng = len(data), stream(seed, "groups of rows", len(data))
+        self.n_groups = min(_ERROR_GROUPS, n)
+        self.group: Ints = rng.permutation(n) % self.n_groups
+        self.u: Floats = rng.random(n)  # the same at every temperature
+        self._cell = rng.permutation(n) % _DEALT * len(self.seen) + self.place
+        self._halves = np.array([rng.permutation(_DEALT)[: _DEALT // 2] for _ in range(_HALVES)])
+        self._half_counts = self._of_halves(np.ones(n))
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def by_part(self, values: Floats) -> Floats:
+        """Sums over the rows of each class or group that has any: (..., n) to (..., classes)."""
+        flat = values.reshape(-1, len(self))
+        sums = [np.bincount(self.place, row, minlength=len(self.seen)) for row in flat]
+        return np.array(sums, dtype=np.float64).reshape(*values.shape[:-1], -1)
+
+    def by_group(self, values: Floats) -> Floats:
+        """Sums over the groups of rows that carry errors, less their mean: (..., n) to (..., groups)."""
+        flat = (values - values.mean(axis=-1, keepdims=True)).reshape(-1, len(self))
+        sums = [np.bincount(self.group, row, minlength=self.n_groups) for row in flat]
+        return np.array(sums, dtype=np.float64).reshape(*values.shape[:-1], -1)
+
+    def _of_halves(self, values: Floats) -> Floats:
+        """Sums by class over all rows and over each half, (1 + halves, classes)."""
+        shape = _DEALT, len(self.seen)
+        dealt = np.bincount(self._cell, values, minlength=shape[0] * shape[1]).reshape(shape)
+        return np.vstack([dealt.sum(axis=0), dealt[self._halves].sum(axis=1)])
+
+    def losses(self, hits: Floats, levels: Sequence[float]) -> Floats:
+        """Class losses of all rows and of each half, (1 + halves,), from hits (levels, n)."""
+        total, present = np.zeros(_HALVES + 1), self._half_counts > 0
+        for level, hit in zip(levels, hits, strict=True):
+            gaps = self._half_gaps(hit, 1 - level)
+            total += np.where(present, gaps**2, 0.0).sum(axis=1) / (level * (1 - level))
+        return np.asarray(total / np.maximum(present.sum(axis=1), 1))
+
+    def _half_gaps(self, hit: Floats, covered: float) -> Floats:
+        """How much more of each class is covered than of all rows, in all rows and in each half.
+
+        `covered` is what all rows were to have; halves have thresholds of their own, which hold theirs in place.
+        """
+        sums = self._of_halves(hit)
+        whole = sums.sum(axis=1, keepdims=True) / np.maximum(self._half_counts.sum(axis=1, keepdims=True), 1)
+        whole[0] = covered
+        return np.asarray(sums / np.maximum(self._half_counts, 1) - whole)
+
+
+# ---- levels ----------------------------------------------------------------------------------------------------------
+
+
+def laxer(alpha: Alpha) -> float:
+    """The level at which relative risks of classes are known best: with more misses than at alpha.
+
+    >>> laxer("0.1"), laxer("0.3")
+    (0.3, 0.5)
+    """
+    return float(max(min(_LAXER * exact_level(alpha), _LAXEST), exact_level(alpha)))
+
+
+def levels_between(alpha: Alpha, factors: Sequence[float]) -> tuple[str, ...]:
+    """Multiples of alpha as short decimals below 1; alpha itself as it was typed.
+
+    >>> levels_between("0.1", (1, 0.8, 0.333)), levels_between("0.95", (1.2, 1))
+    (('0.1', '0.08', '0.0333'), ('0.975', '0.95'))
+    """
+    level = float(exact_level(alpha))
+    most = max(1 - level / 2, (1 + level) / 2)
+    return tuple(
+        str(alpha) if factor == 1 else f"{level * factor:.3g}" if level * factor < most else f"{most!r}"
+        for factor in factors
+    )
+
+
+def _loss_levels(alpha: Alpha) -> list[float]:
+    """The levels of the class loss, none closer to 1 than half of alpha or half of what is left."""
+    level = exact_level(alpha)
+    most = max(1 - level / 2, (1 + level) / 2)
+    return [float(min(level * factor, most)) for factor in _LOSS_LEVELS]
+
+
+# ---- estimates -------------------------------------------------------------------------------------------------------
+
+
+class Pick(NamedTuple):
+    """A temperature of a candidate, by its place, and what speaks for it.
+
+    met : whether a budget is kept; beats : the share of random halves in which its class loss is below that of T = 1;
+    tried : the temperature that T = 1 was preferred to; halves : between which temperatures halves would choose.
+    """
+
+    place: int
+    met: bool = True
+    beats: float | None = None
+    tried: float | None = None
+    halves: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """One candidate at temperatures (T) and levels (L) from lax to strict.
+
+    size, empty, left_out : (T, L); labels in a set, share of empty sets, and of rows whose top label is right and left
+    out; empty_fifths : (T, L, 5), from the least to the most confident rows.
+    errors : (T, L, vector), see the head of this file; slope : (T, L), how sizes rise with coverage.
+    missed : (T, L, classes) and far : (T, classes), rows outside their sets at the levels and at the laxer one.
+    losses : (T, 1 + halves), class losses of all rows and of halves; hits : class coverage at alpha. None, or empty,
+    where they were not measured.
+    kinds : candidates that are searched, of which this is one: they share the 5% by which a bound may fail; allowed :
+    (T,), the temperatures that may be chosen, all if None.
+    """
+
+    recipe: Recipe
+    temperatures: Floats
+    levels: tuple[str, ...]
+    size: Floats
+    errors: Floats
+    empty: Floats
+    losses: Floats
+    sample: Sample | None = None
+    slope: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    left_out: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    empty_fifths: Floats = field(default_factory=lambda: np.empty((0, 0, 0)))
+    missed: Floats = field(default_factory=lambda: np.empty((0, 0, 0)))
+    far: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    hits: ClassHits | None = None
+    kinds: int = 1
+    allowed: NDArray[np.bool_] | None = None
+
+    @property
+    def searchable(self) -> NDArray[np.bool_]:
+        """Which temperatures are of the grid; others were measured for comparison."""
+        return np.ones(len(self.temperatures), dtype=bool) if self.allowed is None else self.allowed
+
+    @property
+    def level(self) -> int:
+        """The place of the promised level."""
+        return self.levels.index(self.recipe.alpha)
+
+    @property
+    def peak(self) -> int | None:
+        """The place of T_c, where sets are largest, if that is inside the grid."""
+        among = np.flatnonzero(self.searchable)
+        j = int(among[np.argmax(self.size[among, self.level])])
+        return j if among[0] < j < among[-1] else None
+
+    @property
+    def searched(self) -> NDArray[np.bool_]:
+        """Which temperatures may be picked: up to the peak."""
+        last = len(self.size) if self.peak is None else self.peak
+        return np.asarray(self.searchable & (np.arange(len(self.size)) <= last))
+
+    @property
+    def one(self) -> int | None:
+        """The place of T = 1, if it is among the temperatures."""
+        found = np.flatnonzero((self.temperatures == 1.0) & self.searchable)
+        return int(found[0]) if len(found) else None
+
+    @property
+    def loss(self) -> Floats:
+        """The class loss that ranks temperatures: the mean over halves, (T,)."""
+        return np.asarray(self.losses[:, 1:].mean(axis=1) if self.losses.size else np.full(len(self.size), np.nan))
+
+    def size_error(self, j: int, level: int | None = None) -> float:
+        """Standard error of the mean size on fresh rows, with a threshold of their own."""
+        return float(np.sqrt((self.errors[j, self.level if level is None else level] ** 2).sum()))
+
+    def reach(self) -> float:
+        """Standard errors that hold for the sizes of all temperatures searched at once, with 95% confidence."""
+        return largest_error(self.errors[self.searched, self.level], two_sided=True)
+
+    def smallest(self) -> Pick:
+        """The temperature with the smallest sets; T = 1 unless that is larger beyond its simultaneous error."""
+        size, one = self.size[:, self.level], self.one
+        best = _least(size, self.searched)
+        if one is not None and best != one:
+            apart = self.errors[:, self.level] - self.errors[one, self.level]
+            error = float(np.sqrt((apart[best] ** 2).sum()))
+            if size[one] - size[best] <= largest_error(apart[self.searched]) * error:
+                return Pick(one)
+        return Pick(best)
+
+    def most_even(self) -> Pick:
+        """The least class loss; T = 1 unless most of the halves find that less even."""
+        best, one = _least(self.loss, self.searched), self.one
+        of_halves = [self.temperatures[_least(loss, self.searched)] for loss in self.losses[:, 1:].T]
+        halves = tuple(float(end) for end in np.quantile(of_halves, (0.05, 0.95), method="inverted_cdf"))
+        if one is None or best == one:
+            return Pick(best, halves=halves)
+        beats = float((self.losses[best, 1:] < self.losses[one, 1:]).mean())
+        if beats < _MAJORITY:
+            return Pick(one, beats=beats, tried=float(self.temperatures[best]))
+        return Pick(best, beats=beats, halves=halves)
+
+    def most_even_within(self, budget: float) -> Pick:
+        """The least class loss among temperatures whose sets hold at most so many labels, with confidence in all.
+
+        Errors grow with sizes, so they are taken as factors.
+        """
+        size, error = self.size[:, self.level], np.sqrt((self.errors[:, self.level] ** 2).sum(axis=1))
+        reach = largest_error(self.errors[self.searched, self.level], confidence=1 - (1 - _CONFIDENCE) / self.kinds)
+        upper = size * np.exp(reach * error / np.maximum(size, 1e-300))
+        kept = self.searched & (upper <= budget)
+        return Pick(_least(self.loss, kept)) if kept.any() else Pick(_least(upper, self.searched), met=False)
+
+    def smallest_within(self, budget: float) -> Pick:
+        """The smallest sets among temperatures whose class gap is at most so large, with confidence in all.
+
+        Where none is, T = 1 is kept: the gaps that look smallest are mostly the noisiest.
+        """
+        hits, searched = _known(self.hits), self.searched
+        none = Pick(int(np.argmin(np.abs(np.log(self.temperatures)))), met=False)
+        if hits.sample.too_few(hits.level):
+            return none
+        kept = searched.copy()
+        kept[searched] = ClassGaps(hits.at(searched)).excess(budget, self.kinds) <= 0
+        return Pick(_least(self.size[:, self.level], kept)) if kept.any() else none
+
+
+def largest_error(errors: Floats, *, two_sided: bool = False, confidence: float = _CONFIDENCE) -> float:
+    """How many standard errors the largest of several errors (k, vector) reaches, with confidence."""
+    length = np.sqrt((errors**2).sum(axis=1))
+    known = errors[length > 0] / length[length > 0, None]
+    if not len(known):
+        return 1.96 if two_sided else 1.645
+    drawn = stream(0, "errors of sizes").standard_normal((known.shape[1], _SIMULATIONS))
+    found = np.einsum("tg,gs->ts", known, drawn)
+    return float(np.quantile((np.abs(found) if two_sided else found).max(axis=0), confidence))
+
+
+def _least(values: Floats, among: NDArray[np.bool_]) -> int:
+    return int(np.argmin(np.where(among, values, np.inf)))
+
+
+def _known(value: "_Found | None") -> "_Found":
+    if value is None:
+        raise InputError("these sets have no closed form: nothing is known of their classes.")
+    return value
+
+
+# ---- the engine ------------------------------------------------------------------------------------------------------
+
+
+class Request(NamedTuple):
+    """A candidate to measure at temperatures and levels; `evenness` asks for class losses and class coverage too."""
+
+    recipe: Recipe
+    temperatures: Floats
+    levels: tuple[str, ...]
+    evenness: bool = True
+
+
+class ByClass(NamedTuple):
+    """LAC sets with thresholds by class at some temperatures: size and its error, (T,) each."""
+
+    recipe: Recipe
+    temperatures: Floats
+    size: Floats
+    error: Floats
+
+
+class Engine:
+    """The shares around every label, from one pass over the rows, and what follows from them."""
+
+    def __init__(
+        self, sample: Sample, temperatures: Floats, n_conformal: int, progress: Progress | None = None
+    ) -> None:
+        self.sample, self.n_conformal, self._progress = sample, n_conformal, progress
+        at = np.unique(temperatures)
+        self.labels = label_parts(sample.rows, sample.labels, at, progress=part_of(progress, 0, 2))
+
+    def _places(self, temperatures: Floats) -> list[int]:
+        return [int(np.flatnonzero(self.labels.temperatures == t)[0]) for t in temperatures]
+
+    def confidence(self, temperature: float) -> Floats:
+        """The probability of each row's top class."""
+        (j,) = self._places(np.array([temperature]))
+        return np.asarray(1.0 / (1.0 + self._rest(j)))
+
+    def _rest(self, j: int) -> Floats:
+        """The mass of all classes but the top one, relative to it."""
+        with np.errstate(under="ignore"):
+            return np.asarray(self.labels.others[j] * np.exp(self.labels.second / self.labels.temperatures[j]))
+
+    def solve(self, recipe: Recipe, temperature: float, levels: Sequence[float]) -> tuple[Floats, Floats]:
+        """Thresholds at levels (2, L), and the probability over u that each row's label is in its set, (L, n)."""
+        (j,), score, drawn = self._places(np.array([temperature])), recipe.set_score, recipe.uses_u
+        targets = (1 - np.array(levels)) * (len(self.sample) + 1)
+        thresholds = solve_thresholds(self.labels, score, j, targets, randomized=drawn)
+        return thresholds, expected_hits(self.labels, score, j, thresholds, randomized=drawn)
+
+    def measure(
+        self, requests: Sequence[Request], calibrated: float, by_class: Request | None = None
+    ) -> tuple[list[Estimates], ByClass | None]:
+        """Measure candidates, and sets by class at the promised level if they are asked for, in one pass."""
+        sample, n = self.sample, len(self.sample)
+        rank = np.empty(n, dtype=np.int64)
+        rank[np.argsort(self.confidence(calibrated), kind="stable")] = np.arange(n)
+        solved = [self._solved(request) for request in requests]
+        own = None if by_class is None else self._class_thresholds(by_class.recipe, by_class.temperatures)
+        jobs = tuple(
+            (one.recipe.set_score.terms, one.recipe.uses_u, one.temperatures, self._places(one.temperatures), of.cuts)
+            for one, of in zip(requests, solved, strict=True)
+        )
+        shapes = tuple(of.cuts.shape[1:] for of in solved)
+        sums = sum_rows(
+            sample.rows.source,
+            _size_block,
+            partial(_zeros, shapes, sample.n_groups, None if own is None else own.cuts.shape[:1]),
+            per_row=[range(n), self.labels.others.T, sample.group, rank * FIFTHS // n, sample.labels],
+            fixed=[sample.rows.sorter, jobs, sample.n_groups, None if own is None else (own.temperatures, own.cuts)],
+            progress=part_of(self._progress, 1, 2),
+        )
+        fifths = np.bincount(rank * FIFTHS // n, minlength=FIFTHS)
+        found = [
+            self._estimates(one, of, sums[2 * k] / _UNIT, sums[2 * k + 1] / _UNIT / fifths)
+            for k, (one, of) in enumerate(zip(requests, solved, strict=True))
+        ]
+        if own is None or by_class is None:
+            return found, None
+        return found, self._of_classes(by_class.recipe, own, sums[-1] / _UNIT)
+
+    def _solved(self, request: Request) -> "_Solved":
+        """Thresholds of one request, and what hits show, temperature by temperature."""
+        sample, shape = self.sample, (len(request.temperatures), len(request.levels))
+        near = [float(exact_level(level)) for level in request.levels]
+        of_loss = _loss_levels(request.recipe.alpha) if request.evenness else []
+        made = _Solved.empty(shape, sample, request.evenness)
+        at, right, spills = request.levels.index(request.recipe.alpha), self.labels.is_top, Spills([self.labels.parts])
+
+        def work(j: int) -> None:
+            temperature = float(request.temperatures[j])
+            cuts, hits = self.solve(request.recipe, temperature, [*near, laxer(request.recipe.alpha), *of_loss])
+            inside, many = hits[: len(near)], len(near)
+            made.cuts[:, j] = cuts[:, :many]
+            made.missed[j] = sample.by_part(1 - inside)
+            made.far[j] = sample.by_part(1 - hits[many])
+            made.inside[j] = sample.by_group(inside)
+            made.drawn[j] = sample.by_group((sample.u < inside).astype(np.float64))
+            made.left_out[j] = (1 - inside[:, right]).sum(axis=1) / len(sample)
+            if request.evenness:
+                made.losses[j] = sample.losses(hits[many + 1 :], of_loss)
+                made.coverage[0][j], made.coverage[1][j], made.coverage[2][j] = sample.classes.measured(inside[at])
+            spills.release()
+
+        run_tasks([partial(work, j) for j in range(shape[0])])
+        return made
+
+    def _estimates(self, request: Request, of: "_Solved", sums: Floats, empty: Floats) -> Estimates:
+        sample, n = self.sample, len(self.sample)
+        alphas = np.array([float(exact_level(level)) for level in request.levels])
+        size = sums.sum(axis=2) / n
+        slope = np.gradient(size, 1 - alphas, axis=1) if len(alphas) > 1 else np.zeros(size.shape)
+        rows = np.bincount(sample.group, minlength=sample.n_groups)
+        own = (sums - rows * size[:, :, None]) - slope[:, :, None] * of.inside
+        moved = slope[:, :, None] * of.drawn * np.sqrt(n / self.n_conformal)
+        factor = np.sqrt(sample.n_groups / max(sample.n_groups - 1, 1)) / n
+        level = float(exact_level(request.recipe.alpha))
+        return Estimates(
+            recipe=request.recipe,
+            temperatures=request.temperatures,
+            levels=request.levels,
+            size=size,
+            errors=factor * np.concatenate([own, moved], axis=2),
+            empty=empty.mean(axis=2),
+            losses=of.losses,
+            sample=sample,
+            slope=slope,
+            left_out=of.left_out,
+            empty_fifths=empty,
+            missed=of.missed,
+            far=of.far,
+            hits=ClassHits(sample.classes, level, *of.coverage) if request.evenness else None,
+        )
+
+    def _class_thresholds(self, recipe: Recipe, temperatures: Floats) -> "_OwnThresholds":
+        """Thresholds by class on the probability itself, (draws, C) at each temperature, and the rows behind them.
+
+        The scores of each class are drawn again, as many as it will have conformal rows: a threshold from the
+        calibration rows alone would be another, and sizes depend on it.
+        """
+        sample, n_classes = self.sample, self.sample.data.n_classes
+        counts = np.bincount(sample.labels, minlength=n_classes)
+        in_use = conformal_counts(counts, self.n_conformal)
+        ranks = np.array([conformal_rank(int(n), recipe.alpha) for n in in_use])
+        order, first = np.argsort(sample.labels, kind="stable"), np.cumsum(counts) - counts
+        rng, cuts = stream(recipe.random_state, "class scores"), []
+        for j in self._places(temperatures):
+            with np.errstate(under="ignore"):
+                likely = np.exp(self.labels.gap / self.labels.temperatures[j]) / (1.0 + self._rest(j))
+            found = np.zeros((_RESAMPLED, n_classes))
+            for c in np.flatnonzero(ranks <= in_use):
+                drawn = rng.integers(counts[c], size=(_RESAMPLED, int(in_use[c])))
+                mine = likely[order[first[c] + drawn]]
+                found[:, c] = np.partition(mine, int(in_use[c] - ranks[c]), axis=1)[:, int(in_use[c] - ranks[c])]
+            cuts.append(found)
+        coverage = float((ranks / (in_use + 1) * counts).sum() / counts.sum())
+        return _OwnThresholds(temperatures, np.array(cuts), coverage)
+
+    def _of_classes(self, recipe: Recipe, own: "_OwnThresholds", sums: Floats) -> ByClass:
+        """Labels besides the row's own, whose coverage the law of its class gives."""
+        n, groups = len(self.sample), self.sample.n_groups
+        size = sums.sum(axis=1) / n
+        rows = np.bincount(self.sample.group, minlength=groups)
+        apart = sums - rows * size[:, None]
+        error = np.sqrt((apart**2).sum(axis=1) * groups / max(groups - 1, 1)) / n
+        threshold = np.sqrt(1 + n / self.n_conformal)  # both the rows and the thresholds are drawn
+        return ByClass(recipe, own.temperatures, size + own.coverage, error * threshold)
+
+    def top_gaps(self, recipe: Recipe, temperatures: Floats) -> Floats:
+        """TopCovGap of all rows, each half with the threshold of the other and drawn u; mean over random halvings."""
+        sample, n, half = self.sample, len(self.sample), len(self.sample) // 2
+        k = conformal_rank(half, recipe.alpha)
+        counts, found = sample.counts.astype(np.int64), np.zeros(len(temperatures))
+        # As many places as TopCovGap adds up, so that the sum is rounded as if every class had one.
+        places = (0, max(sample.parts.count // 20 - len(counts), 0))
+        for t in range(_HALVINGS):
+            rng = stream(recipe.random_state, "halvings", t)
+            mixed, u = rng.permutation(n), rng.random(n) if recipe.uses_u else np.ones(n)
+            for at, j in enumerate(self._places(temperatures)):
+                scores = self.labels.scores(recipe.set_score, j, np.arange(n), u)
+                inside = np.zeros(n, dtype=bool)
+                for fitted, judged in ((mixed[:half], mixed[half:]), (mixed[half : 2 * half], mixed[:half])):
+                    q = np.partition(scores[fitted], k - 1)[k - 1] if k <= half else complex(np.inf, np.inf)
+                    inside[judged] = scores[judged] <= q
+                gaps = coverage_gaps(np.bincount(sample.place[inside], minlength=len(counts)), counts, recipe.alpha)
+                found[at] += top_gap(np.pad(gaps, places, constant_values=np.nan)[None], sample.parts.count)[0]
+        return found / _HALVINGS
+
+
+def conformal_counts(counts: Ints, n_conformal: int) -> Ints:
+    """Rows of each class that will set its threshold: as many as the calibration rows make likely."""
+    return np.asarray(np.floor(counts * n_conformal / max(counts.sum(), 1)), dtype=np.int64)
+
+
+class _OwnThresholds(NamedTuple):
+    """Thresholds by class on probabilities (T, draws, C), and the coverage that their laws give."""
+
+    temperatures: Floats
+    cuts: Floats
+    coverage: float
+
+
+class _Solved(NamedTuple):
+    """What the shares around labels say of one request; see `Estimates`. inside, drawn : (T, L, groups), of hits."""
+
+    cuts: Floats
+    missed: Floats
+    far: Floats
+    inside: Floats
+    drawn: Floats
+    left_out: Floats
+    losses: Floats
+    coverage: tuple[Floats, Floats, Floats]
+
+    @classmethod
+    def empty(cls, shape: tuple[int, int], sample: Sample, evenness: bool) -> "_Solved":
+        classes, halves, several = len(sample.seen), _HALVES + 1 if evenness else 0, len(sample.classes.counts)
+        of_classes = np.empty((shape[0], several)), np.empty((shape[0], several))
+        return cls(
+            np.empty((2, *shape)),
+            np.empty((*shape, classes)),
+            np.empty((shape[0], classes)),
+            np.empty((*shape, sample.n_groups)),
+            np.empty((*shape, sample.n_groups)),
+            np.empty(shape),
+            np.empty((shape[0], halves)),
+            (*of_classes, np.empty((shape[0], several, ClassSample.batches))),
+        )
+
+
+def _zeros(shapes: tuple[tuple[int, ...], ...], n_groups: int, own: tuple[int, ...] | None) -> tuple[Ints, ...]:
+    sums = [np.zeros((*shape, width), dtype=np.int64) for shape in shapes for width in (n_groups, FIFTHS)]
+    return (*sums, *([] if own is None else [np.zeros((*own, n_groups), dtype=np.int64)]))
+
+
+def _size_block(
+    block: Block, sums: tuple[Ints, ...], numbers: range, others: Floats, group: Ints, fifth: Ints, labels: Ints,
+    sorter: Sorter, jobs: tuple[Any, ...], n_groups: int, own: tuple[Floats, Floats] | None,
+) -> None:  # fmt: skip
+    """Add the sizes of a block of rows by group, and its empty sets by fifth, for every request."""
+    gaps, n = sorter.gaps(numbers.start, block), len(block)
+    for k, (terms, drawn, temperatures, places, cuts) in enumerate(jobs):
+        sizes = np.empty((*cuts.shape[1:], n))
+        code, unit, k_reg, part, keep_top = terms
+        mine = np.ascontiguousarray(others.T[places])
+        kernels.expected_sizes(
+            code, unit, k_reg, part, keep_top, drawn, temperatures, gaps, mine, np.ascontiguousarray(cuts), sizes
+        )
+        _add(sums[2 * k], sizes, group, n_groups)
+        _add(sums[2 * k + 1], np.maximum(1.0 - sizes, 0.0), fifth, FIFTHS)
+    if own is not None:
+        probs, rows, each = np.empty(block.shape), as_float64(block), np.arange(n)
+        for j, (temperature, cuts) in enumerate(zip(*own, strict=True)):
+            kernels.softmax(rows, float(temperature), probs)
+            held = np.zeros(n)
+            for cut in cuts:
+                inside = probs >= cut
+                inside[each, labels] = False
+                held += inside.sum(axis=1)
+            _add(sums[-1][j : j + 1], held[None] / len(cuts), group, n_groups)
+
+
+def _add(sums: Ints, values: Floats, cell: Ints, n_cells: int) -> None:
+    """Add values (..., n) to the sums (..., cells) of their cells, as whole numbers."""
+    flat = np.rint(values * _UNIT).reshape(-1, values.shape[-1])
+    places = (np.arange(len(flat))[:, None] * n_cells + cell).ravel()
+    sums += np.bincount(places, flat.ravel(), minlength=len(flat) * n_cells).astype(np.int64).reshape(sums.shape)
+
+
+# ---- sets without a closed form --------------------------------------------------------------------------------------
+
+
+def by_halves(
+    data: Logits, recipe: Recipe, temperatures: Floats, tick: Callable[[int, int], None] | None = None
+) -> tuple[Estimates, Floats]:
+    """Estimates and TopCovGap of sets without a closed form, from random halvings of at most some thousand rows."""
+    with warnings.catch_warnings():
+        # Halves of a small calibration set lack some classes; the noise floor is that of the same counts.
+        warnings.simplefilter("ignore", CoverageWarning)
+        result = sweep(
+            some_rows(data, recipe),
+            temperatures=temperatures,
+            methods=[recipe.score],
+            alphas=[recipe.alpha],
+            trials=_SLOW_TRIALS,
+            calibration_fraction=0,
+            cp_fraction=0.5,
+            random_state=recipe.random_state,
+            randomized=recipe.randomized,
+            allow_empty=recipe.allow_empty,
+            grouping=recipe.grouping,
+            progress=tick,
+        )
+    values = {metric: result.of_trials(metric, result.methods[0]) for metric in result.metrics}
+    size, loss = values["avg_size"], values["avg_coverage_gap"]
+    loss = np.concatenate([loss.mean(axis=1, keepdims=True), loss], axis=1)
+    spread = size.std(axis=1, ddof=1)
+    made = Estimates(
+        recipe=recipe,
+        temperatures=temperatures,
+        levels=(recipe.alpha,),
+        size=size.mean(axis=1, keepdims=True),
+        errors=(np.eye(len(temperatures)) * spread)[:, None],  # as if temperatures were not of the same rows
+        empty=values["empty_share"].mean(axis=1, keepdims=True),
+        losses=loss,
+    )
+    return made, values["top_coverage_gap"].mean(axis=1)
+
+
+def some_rows(data: Logits, recipe: Recipe) -> Logits:
+    """The rows that sets without a closed form are tried on: all, or some thousand of them."""
+    if len(data) <= _SLOW_ROWS:
+        return data
+    rows = stream(recipe.random_state, "rows tried slowly").permutation(len(data))[:_SLOW_ROWS]
+    return data.take(np.sort(rows))
