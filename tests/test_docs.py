@@ -82,7 +82,7 @@ def test_links_between_pages_lead_somewhere():
 def test_every_format_is_documented():
     page = PAGES["docs/file-formats.md"]
     files = page[page.index("## Files") : page.index("## Predictions")]
-    assert set(READABLE) <= set(re.findall(r"`(\.\w+)`", files))
+    assert set(READABLE) <= set(re.findall(r"`(\.[\w.]+)`", files))
     predictions = page[page.index("## Predictions") : page.index("## Limits")]
     assert set(re.findall(r"^\| `(\.\w+)` \|", predictions, flags=re.MULTILINE)) == set(PREDICTION_SUFFIXES)
 

@@ -231,8 +231,8 @@ def test_rows_that_cannot_be_checked_are_refused(call, tuned, tmp_path):
         "hole": ({"logits": hole, "labels": fresh.labels}, "logits[3, 0] is NaN"),
         "narrow": ({"logits": fresh.logits[:, :3], "labels": fresh.labels % 3}, "X has 3 features"),
         "renamed": (
-            {"logits": fresh.logits, "labels": fresh.labels, "classes": fresh.classes[::-1]},
-            "column 0 is 'fox' where it had 'ant'",
+            {"logits": fresh.logits, "labels": fresh.labels, "classes": ["wolf", *fresh.classes[1:]]},
+            "column 0 is 'wolf' where it had 'ant'",
         ),
     }
     for name, (arrays, message) in files.items():

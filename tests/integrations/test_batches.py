@@ -40,7 +40,7 @@ def fitted(classes=NAMES, **parameters):
 
 @pytest.fixture(scope="module")
 def model():
-    return fitted()
+    return fitted(method="raps")
 
 
 @pytest.fixture(scope="module")

@@ -109,9 +109,8 @@ def test_what_cross_conformal_sets_cannot_do():
         _ = model.predictor_
     with pytest.raises(InputError, match="check compares coverage with its exact law"):
         model.check(X[NEW], Y[NEW])
-    for given in ({"grouping": "class"}, {"method": "auto"}):
-        with pytest.raises(InputError, match="conformal='cross'"):
-            quick(GaussianNB(), cv=2, conformal="cross", **given).fit(X[FIT], Y[FIT])
+    with pytest.raises(InputError, match="conformal='cross'"):
+        quick(GaussianNB(), cv=2, conformal="cross", grouping="class").fit(X[FIT], Y[FIT])
     model.set_params(conformal="split").fit(X[FIT], Y[FIT])
     assert model.predictor_.document_.n_classes == 4
     assert not hasattr(model, "fold_estimators_")

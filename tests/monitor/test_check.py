@@ -201,6 +201,7 @@ def test_p_values_of_a_kept_promise_are_uniform_or_larger(case):
 @pytest.mark.slow
 @pytest.mark.usefixtures("coverage_alone")
 @pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
+@pytest.mark.filterwarnings("ignore::thermoset.errors.SuspiciousRowsWarning")  # no row of some splits is wrong
 @pytest.mark.parametrize("case", ["one threshold", "LAC", "class", "cluster"])
 def test_p_values_of_exact_laws_are_not_larger_than_they_must_be(case):
     # Half the probability of the hits seen taken off, a p-value F(h) has mean exactly 1/2 and variance below 1/12.

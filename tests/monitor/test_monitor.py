@@ -242,7 +242,7 @@ def test_groups_of_a_predictor_with_one_threshold_are_notes(predictor, fresh):
 @pytest.mark.parametrize(
     "asked",
     [
-        {"randomized": False},
+        {"method": "aps", "randomized": False},
         {"allow_empty": False},
         {"prefer": "protect"},
     ],

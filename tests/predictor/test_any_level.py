@@ -11,7 +11,7 @@ from engines import ENGINES
 from law import generated
 from parts import require
 from thermoset.errors import CoverageWarning, InputError
-from thermoset.predictor.document import READABLE_BY_DEFAULT, UNDECIDED
+from thermoset.predictor.document import STORED_BY_DEFAULT, UNDECIDED
 
 CALIBRATION, CONFORMAL, FRESH = (
     ts.Logits(*generated(400, 6, signal=0.5, seed=seed), groups=np.arange(400) % 3) for seed in (1, 2, 3)
@@ -172,7 +172,7 @@ def test_predictors_whose_sets_ranks_do_not_give():
 
 
 SHARES = np.arange(1, 7) / 21
-READABLE = KINDS | {
+STORED = KINDS | {
     "interpolated": {"method": "aps", "grouping": "interpolated"},
     "protecting": {"prefer": "classes>=0.88"},
     "shifted": {"method": "aps"},
@@ -180,11 +180,11 @@ READABLE = KINDS | {
 }
 
 
-@pytest.mark.parametrize("kind", READABLE)
+@pytest.mark.parametrize("kind", STORED)
 @pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
 def test_what_is_stored_decides_the_sets_with_scores_and_without(kind, tmp_path):
     """Thresholds are stored only where they do not follow from scores."""
-    predictor, options = made(**READABLE[kind]), {}
+    predictor, options = made(**STORED[kind]), {}
     if kind == "shifted":
         predictor = predictor.shifted(priors=SHARES)
     if kind == "weighted":
@@ -201,7 +201,7 @@ def test_what_is_stored_decides_the_sets_with_scores_and_without(kind, tmp_path)
         np.testing.assert_array_equal(again._inference.thresholds, predictor._inference.thresholds)
         np.testing.assert_array_equal(again.threshold_, predictor.threshold_)
         assert again._inference.identity == predictor._inference.identity
-        if READABLE[kind].get("fallback") is not None:
+        if STORED[kind].get("fallback") is not None:
             rows, mars = FRESH.logits, ["mars"] * len(FRESH)
             expected = predictor.predict_set(rows, groups=mars)
             np.testing.assert_array_equal(again.predict_set(rows, groups=mars), expected)
@@ -215,10 +215,10 @@ def test_files_with_scores_and_without(one, tmp_path, monkeypatch):
             call()
     again = loaded(without.recalibrate(CONFORMAL), tmp_path)
     np.testing.assert_array_equal(again.predict_p(FRESH), one.predict_p(FRESH))
-    monkeypatch.setattr("thermoset.predictor.predictor.READABLE_BY_DEFAULT", 399)
+    monkeypatch.setattr("thermoset.predictor.predictor.STORED_BY_DEFAULT", 399)
     assert loaded(one, tmp_path).document_.scores is None
     assert loaded(one, tmp_path, scores=True).document_.scores == one.document_.scores
-    assert READABLE_BY_DEFAULT == 1_000_000
+    assert STORED_BY_DEFAULT == 1_000_000
 
 
 def own_score(probs, rank, u):

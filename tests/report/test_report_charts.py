@@ -186,8 +186,7 @@ def test_size_against_gap_has_a_point_for_each_temperature_and_the_ring_at_t_hat
 
 def test_reliability_and_confidence_draw_the_bins(made):
     predictor, fresh, _, charts = made
-    alone = probabilities(fresh, predictor.document_.plain_temperature)
-    for i, probs in enumerate((probabilities(fresh, 1.0), alone, predictor.predict_proba(fresh))):
+    for i, probs in enumerate((probabilities(fresh, 1.0), predictor.predict_proba(fresh))):
         bins = reliability_table(probs, fresh.labels, 10)
         used = bins.count > 0
         rows = values(charts[f"reliability-{i}"], layers(charts[f"reliability-{i}"], "bar")[0])

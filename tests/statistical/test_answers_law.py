@@ -15,7 +15,7 @@ from conftest import REAL, real_file
 from thermoset.calibration.confidence import top_odds
 from thermoset.decisions import TRUST, count_answers, kinds_of, propose, prove, set_thresholds
 from thermoset.metrics.planning import most_errors
-from thermoset.predictor.fit import calibration_share
+from thermoset.tuning.preferences import calibration_share
 from tiers import scaled
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ def facts(name):
 def draw(name, error, n, rng):
     """A rule from n rows of a file: thresholds that were proposed, the claim, and the rows that proved it."""
     g, right, _ = facts(name)
-    rows, n_first = rng.integers(len(g), size=n), int(n * calibration_share(n))
+    rows, n_first = rng.integers(len(g), size=n), int(n * float(calibration_share(n)))
     first, rest = rows[:n_first], rows[n_first:]
     risk = 1 / (1 + np.exp(g[first]))
     found = propose(g[first], right[first], risk, TRUST, Fraction(error), DELTA, len(rest), 0)

@@ -426,9 +426,10 @@ def _sizes(studies: Sequence[PairStudy], alpha: float, cp: int) -> str:
         heads = {cell.metric: cell.value for cell in study.cells if not cell.method}
         known = f"{heads['temperature_ece']:.3f}", f"{100 * heads['top1']:.1f}", f"{100 * heads['top5']:.1f}"
         lines.append((study.title, *known, *_values(study, "avg_size", alpha, cp, 1, 2)))
-    groups = ("", 1), ("", 1), (r"Accuracy (\%)", 2), ("AvgSize", 3), ("AvgSize after TS", 3)
+    size = METRICS["avg_size"].title
+    groups = ("", 1), ("", 1), (r"Accuracy (\%)", 2), (size, 3), (f"{size} after TS", 3)
     head = ("Dataset-Model", "$T^*$", "Top-1", "Top-5", *("LAC", "APS", "RAPS") * 2)
-    return _latex(f"Prediction set size. AvgSize, $T^*$ and accuracy with {_where(alpha, cp)}.", groups, head, lines)
+    return _latex(f"Prediction set size. {size}, $T^*$ and accuracy with {_where(alpha, cp)}.", groups, head, lines)
 
 
 def _coverage(studies: Sequence[PairStudy], alpha: float, cp: int) -> str:
@@ -437,10 +438,11 @@ def _coverage(studies: Sequence[PairStudy], alpha: float, cp: int) -> str:
         (study.title, *(value for metric in metrics for value in _values(study, metric, alpha, cp, 100, 1)))
         for study in studies
     ]
-    names = (rf"{name}{after} (\%)" for name in ("MarCovGap", "TopCovGap") for after in ("", " TS"))
+    marginal, top = (METRICS[metric].title for metric in metrics)
+    names = (rf"{name}{after} (\%)" for name in (marginal, top) for after in ("", " TS"))
     groups = ("", 1), *((name, 3) for name in names)
     head = ("Dataset-Model", *("LAC", "APS", "RAPS") * 4)
-    return _latex(f"Coverage metrics. MarCovGap and TopCovGap with {_where(alpha, cp)}.", groups, head, lines)
+    return _latex(f"Coverage metrics. {marginal} and {top} with {_where(alpha, cp)}.", groups, head, lines)
 
 
 def _values(study: PairStudy, metric: str, alpha: float, cp: int, scale: int, digits: int) -> Iterator[str]:
@@ -468,23 +470,20 @@ def _temperatures(studies: Sequence[PairStudy]) -> str:
 
 def _mondrian(studies: Sequence[PairStudy], compared: Sequence[int]) -> str:
     lines = []
-    for name, metric, digits in (
-        ("AvgSize", "avg_size", 1),
-        ("MarCovGap", "marginal_coverage_gap", 2),
-        ("TopCovGap", "top_coverage_gap", 2),
-    ):
+    for metric, digits in (("avg_size", 1), ("marginal_coverage_gap", 2), ("top_coverage_gap", 2)):
         values = []
         for study in studies:
             for at in ("mondrian", "t_hat"):
                 for cp in compared:
                     mine = (c for c in study.comparison.cells if (c.mode, c.cp_percent) == ("exact", cp))
                     values.append(f"{_by_place(mine)[metric, 'raps', at].value:.{digits}f}")
-        lines.append((name, *values))
+        lines.append((METRICS[metric].title, *values))
     n = len(compared)
     files = ("", 1), *((_escaped(study.title), 2 * n) for study in studies)
     rules = ("", 1), *((name, n) for _ in studies for name in ("MCP", r"TS with $\hat{T}$"))
     head = (r"CP set size (\%)", *(rf"{cp}\%" for _ in range(2 * len(studies)) for cp in compared))
-    caption = r"Mondrian CP (MCP) and TS with $\hat{T} = \arg\min_T \mathrm{TopCovGap}(T)$, both based on RAPS."
+    gap = METRICS["top_coverage_gap"].title
+    caption = rf"Mondrian CP (MCP) and TS with $\hat{{T}} = \arg\min_T \mathrm{{{gap}}}(T)$, both based on RAPS."
     return _latex(caption, files, head, lines, rules)
 
 
