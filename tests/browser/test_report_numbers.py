@@ -297,15 +297,8 @@ def sets_at(page, temperature, rows):
     predictor = page.predictor
     if temperature == predictor.temperature_sets_:
         return predictor.predict_set(rows)
-    model = ts.ConformalClassifier(
-        predictor.method,
-        predictor.alpha,
-        temperature,
-        predictor.randomized,
-        predictor.allow_empty,
-        predictor.grouping,
-        predictor.document_.recipe.random_state,
-    )
+    recipe = predictor.document_.recipe.change(temperature=temperature, alpha=predictor.alpha)
+    model = ts.ConformalClassifier.of(recipe)
     reference, seed = halves(page)[0], predictor.document_.recipe.random_state
     model.fit(corrected(predictor, reference), u=draw_uniforms(reference, seed))
     return model.predict_set(corrected(predictor, rows), u=draw_uniforms(rows, seed))

@@ -225,7 +225,7 @@ def test_the_slider_shows_the_sweep_table(opened, request, name):
             assert shown == {f"{sweep.temperatures[place]:.2f}"}
             for metric in METRICS:
                 output = seen.page.locator(f"output[data-metric={metric}]")
-                value = sweep.curve(metric, "raps", alpha)[place]
+                value = sweep.curve(metric, sweep.methods[0], alpha)[place]
                 assert float(output.get_attribute("data-value")) == value
                 assert is_rounded(output.text_content(), value)
 
@@ -283,14 +283,14 @@ def test_pointing_at_one_panel_reads_all_four(opened, glyphs_page):
     lit = """all => all.map(svg => [...svg.querySelectorAll('.mark-symbol path')]
                                    .filter(dot => dot.getAttribute('opacity') === '1').length)"""
     marks = seen.page.eval_on_selector_all("[id^=chart-trade-] svg", lit)  # those that tell curves apart
-    seen.page.locator("#chart-trade-avg_size svg").hover(position={"x": 200, "y": 150})
+    seen.page.locator("#chart-trade-avg_size svg").hover(position={"x": 150, "y": 100})
     told = seen.page.locator("#hover-readout")
     seen.page.wait_for_function("document.getElementById('hover-readout').textContent.startsWith('T =')")
     sweep = glyphs_page.report.own
     t = float(told.text_content().split(":")[0].removeprefix("T = "))
     place = int(np.argmin(np.abs(sweep.temperatures - t)))
     size, top, avg, q = (
-        sweep.curve(metric, "raps", 0.1)[place]
+        sweep.curve(metric, sweep.methods[0], 0.1)[place]
         for metric in ("avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold")
     )
     assert told.text_content() == (
@@ -299,7 +299,7 @@ def test_pointing_at_one_panel_reads_all_four(opened, glyphs_page):
     seen.page.wait_for_timeout(100)
     now = seen.page.eval_on_selector_all("[id^=chart-trade-] svg", lit)
     assert [after - before for after, before in zip(now, marks, strict=True)] == [3, 3, 3, 3]
-    seen.page.locator("#chart-trade-avg_size svg").click(position={"x": 200, "y": 150})
+    seen.page.locator("#chart-trade-avg_size svg").click(position={"x": 150, "y": 100})
     assert seen.page.locator("#at-temperature").text_content() == f"{sweep.temperatures[place]:.2f}"
     seen.shot("hover")
 

@@ -55,7 +55,7 @@ ROWS = ts.Logits(*generated(90, 3, seed=0))
 SETS = np.eye(3, dtype=bool)[[0, 1, 2, 0]]
 PROBS = np.full((4, 2), 0.5)
 
-READABLE = {
+READERS = {
     "alpha": exact_level,
     "rank": lambda x: conformal_rank(100, x),
     "rows needed": rows_needed,
@@ -149,10 +149,10 @@ def tried(function, value):
     assert len(said) < 600
 
 
-@pytest.mark.parametrize("name", READABLE)
+@pytest.mark.parametrize("name", READERS)
 def test_readers(name):
     for value in [*TEXTS, *NUMBERS]:
-        tried(READABLE[name], value)
+        tried(READERS[name], value)
 
 
 def test_workers():
@@ -191,14 +191,14 @@ def test_any_text_is_a_number_or_is_not(text):
     found = exact_number(text)
     assert found is None or max(abs(found.numerator), found.denominator) < 10**600
     for name in ("alpha", "grid", "grid step", "prefer", "size budget", "gap budget"):
-        tried(READABLE[name], text)
+        tried(READERS[name], text)
 
 
 @settings(max_examples=cases(300))
 @given(st.integers() | st.floats() | st.fractions() | st.decimals() | st.complex_numbers() | st.booleans() | st.none())
 def test_any_number_is_read_or_refused(value):
     for name in ("alpha", "temperature", "seed", "penalty", "k_reg", "prefer", "half-width", "k", "bound T", "bound C"):
-        tried(READABLE[name], value)
+        tried(READERS[name], value)
 
 
 @settings(max_examples=cases(300))

@@ -185,6 +185,7 @@ CASES = {
 @pytest.mark.long
 @pytest.mark.usefixtures("coverage_alone")
 @pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
+@pytest.mark.filterwarnings("ignore::thermoset.errors.SuspiciousRowsWarning")  # no row of some splits is wrong
 @pytest.mark.parametrize("case", CASES)
 def test_p_values_of_a_kept_promise_are_uniform_or_larger(case):
     reports = reports_over_splits(case)

@@ -524,9 +524,10 @@ class Engine:
                 likely = np.exp(self.labels.gap / self.labels.temperatures[j]) / (1.0 + self._rest(j))
             found = np.zeros((_RESAMPLED, n_classes))
             for c in np.flatnonzero(ranks <= in_use):
-                drawn = rng.integers(counts[c], size=(_RESAMPLED, int(in_use[c])))
-                mine = likely[order[first[c] + drawn]]
-                found[:, c] = np.partition(mine, int(in_use[c] - ranks[c]), axis=1)[:, int(in_use[c] - ranks[c])]
+                # Of so many scores drawn from those of a class, the order statistic of one rank: a Beta places it.
+                place = rng.beta(in_use[c] + 1 - ranks[c], ranks[c], _RESAMPLED)
+                mine = np.sort(likely[order[first[c] : first[c] + counts[c]]])
+                found[:, c] = mine[np.minimum((counts[c] * place).astype(np.int64), counts[c] - 1)]
             cuts.append(found)
         coverage = float((ranks / (in_use + 1) * counts).sum() / counts.sum())
         return _OwnThresholds(temperatures, np.array(cuts), coverage)

@@ -206,7 +206,7 @@ def _hyper(classes: _Classes, rate: float, risk: Floats, rng: np.random.Generato
 def _lifted(risk: Floats, phi: float | Floats, classes: _Classes) -> Floats:
     """Risks to a power, with mean 1 over classes."""
     lifted = risk**phi
-    return np.asarray(lifted / classes.mean(lifted))
+    return np.asarray(lifted / np.maximum(classes.mean(lifted), np.finfo(float).tiny))
 
 
 def _negative_binomial(misses: Floats, mean: Floats, shape: float | Floats) -> Floats:

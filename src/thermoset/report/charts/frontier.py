@@ -33,6 +33,7 @@ _PAYERS = [  # not the colours of scores on a light ground; the recommendation h
     alt.ExprRef(f"dark ? '{DARK_COLOURS[1]}' : '#b84f00'"),
 ]
 _SIZE = "labels in a set"
+_LONGEST_NAME = 28  # letters beside a point
 _WIDE = 8  # sizes that span more than this need a logarithmic axis
 _HEIGHT = 300
 _PANELS = tuple((float(width), float(_HEIGHT)) for width in (240, 420, 700))  # from a telephone to a wide screen
@@ -116,11 +117,19 @@ def _target(target: float, y: alt.Y) -> list[Any]:
     return [base.mark_rule(style="mark", strokeDash=[4, 4]), text.encode(x=alt.value("width"), text="n:N")]
 
 
+def _short(one: Alternative) -> str:
+    """The names of a setting that fit beside its point; the tooltip has them all."""
+    name = one.name
+    while len(name) > _LONGEST_NAME and ", " in name:
+        name = name.rpartition(", ")[0]
+    return name
+
+
 def _names(
     shown: Sequence[Alternative], metric: Front, axes: tuple[PanelAxis, PanelAxis], drawn: tuple[alt.X, alt.Y]
 ) -> list[Any]:
     """Names beside the points, where they cover nothing on a telephone or on a wide screen."""
-    named = {one.name: one for one in shown if one.names}
+    named = {_short(one): one for one in shown if one.names}
     points = {name: (one.outlook.size, getattr(one.outlook, metric)) for name, one in named.items()}
     bars = [bar for one in shown for bar in one.bars(metric)]
     return [
