@@ -123,9 +123,10 @@ def test_the_report_compares_with_one_and_with_the_calibrated_temperature(chosen
 def test_scaling_logits_scales_the_temperature():
     """z / T is all that matters: with logits and grid times 4, the choice is 4 times as hot, to the bit."""
     grid = default_grid(3.0)
-    # "small" looks back at T = 1, which is another temperature of scaled logits.
-    plain = choose(uneven(600), prefer="even", calibrated=3.0, temperatures=grid)
-    scaled = choose(uneven(600, scale=12.0), prefer="even", calibrated=12.0, temperatures=4 * grid)
+    # "small" and thresholds by class look back at T = 1, which is another temperature of scaled logits.
+    recipe = ts.Recipe("raps")
+    plain = choose(uneven(600), recipe, prefer="even", calibrated=3.0, temperatures=grid)
+    scaled = choose(uneven(600, scale=12.0), recipe, prefer="even", calibrated=12.0, temperatures=4 * grid)
     assert scaled.temperature == 4 * plain.temperature
     assert scaled.curve.size == plain.curve.size
 
