@@ -54,7 +54,7 @@ $(VENV)/.with-chromium: tools/chromium.sh | $(BIN)/python
 	bash tools/chromium.sh
 	@touch $@
 
-demo: $(VENV)/.plot $(VENV)/.report ## run a demo on real data and write figures and a report to demo-output/
+demo: $(VENV)/.plot $(VENV)/.report ## run a demo on real data and write a predictor and a report to demo-output/
 	@$(BIN)/thermoset demo --out demo-output
 
 # Compiled kernels are kept from run to run. They are made ready first, so that the time of the tests is that of the tests.

@@ -18,7 +18,6 @@ collect_ignore = ["tests/typed_client"]  # a project that uses the library, with
 for parts, examples in {
     ("torch",): ("src/thermoset/integrations/torch", "docs/deploy.md", "docs/frameworks.md"),
     ("torch", "lightning"): ("src/thermoset/integrations/lightning.py",),
-    ("altair",): ("src/thermoset/report/charts",),
 }.items():
     collect_ignore += [] if all(map(find_spec, parts)) else examples
 

@@ -149,18 +149,18 @@ def _task_cluster(folder: Path) -> dict[str, float]:
     from distributed import Client, LocalCluster
 
     import thermoset as ts
-    from thermoset.integrations import dask as on_dask
+    from thermoset.integrations.dask import on_cluster
 
     stored = ts.open(folder)
     data = stored.loaded()
     here, there = [], []
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as made, Client(made) as client:
-        on_dask.sweep(stored.take(slice(0, 4000)), client=client, trials=2)  # compiles in the workers
+        ts.sweep(on_cluster(stored.take(slice(0, 4000)), client=client), trials=2)  # compiles in the workers
         for _ in range(2):
             start = time.perf_counter()
             one = ts.sweep(data, **_SWEEP)
             middle = time.perf_counter()
-            other = on_dask.sweep(stored, client=client, **_SWEEP)
+            other = ts.sweep(on_cluster(stored, client=client), **_SWEEP)
             here.append(middle - start)
             there.append(time.perf_counter() - middle)
         if one.trial_values.tobytes() != other.trial_values.tobytes():

@@ -5,7 +5,7 @@ import copy
 import msgspec
 
 from thermoset.conformal.recipe import Recipe
-from thermoset.predictor.document import Thresholds
+from thermoset.predictor.stored import Thresholds
 from thermoset.tuning import Choice, Curve, Outlook, TradeOff, read_preference
 from thermoset.tuning.choice import MissBreakdown, Signal
 
@@ -60,7 +60,7 @@ def made_choice(temperature=2.0, **changed):
             msgspec.structs.replace(hat, name="recommended"),
             one,
             star,
-            looked_at("the paper's T-hat", raps, 2.0, 6.15, 0.859, 0.035, EVEN),
+            looked_at("most even T-hat", raps, 2.0, 6.15, 0.859, 0.035, EVEN),
             looked_at("Mondrian", mondrian, 1.0, 7.9, 0.842, 0.03, AT_ONE),
             looked_at("clustered", clustered, 1.0, 3.3, 0.822, 0.046, AT_ONE),
         ),
@@ -68,7 +68,14 @@ def made_choice(temperature=2.0, **changed):
         noise_floor=0.08,
         noise_floor_95=0.09,
         n_rows=2_000,
-        curve=Curve((0.5, 1.0, 2.0), (1.5, 1.6, 2.0), (0.1, 0.1, 0.1), (0.3, 0.2, 0.1)),
+        curve=Curve(
+            alpha="0.06",
+            temperatures=(0.5, 1.0, 2.0),
+            size=(1.9, 2.0, 2.29),
+            size_error=(0.1, 0.1, 0.1),
+            class_gap=(0.06, 0.05, 0.041),
+            loss=(0.3, 0.2, 0.1),
+        ),
     )
     return msgspec.structs.replace(choice, **changed)
 

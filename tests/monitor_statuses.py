@@ -85,7 +85,7 @@ def _status(batches, log_e, crossed, bars, drop_from, labelled):
         after=share(after) if changed else None, after_low=share(after) - 0.03 if changed else None,
         after_high=share(after) + 0.03 if changed else None, alarm=alarm, new_changes=False,
         sentences=("First sentence of the record.", "Second one, about T-hat."),
-        advice=("Run `thermoset recalibrate` with 1,500 new labelled rows.",) if alarm else (),
+        advice=("Run `thermoset adapt` with 1,500 new labelled rows.",) if alarm else (),
     )  # fmt: skip
 
 

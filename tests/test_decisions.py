@@ -58,6 +58,14 @@ def test_planned_answers_are_where_the_saw_ends(risk):
     assert answers_for(TWENTIETH, risk, TWENTIETH) == np.flatnonzero(power < 0.8)[-1] + 2
 
 
+@pytest.mark.parametrize("error", ["0.01", "0.02", "0.05", "0.1"])
+def test_a_plan_is_kept_by_every_larger_number(error):
+    m, bound = np.arange(1, 4000), Fraction(error)
+    power = binom.cdf(most_errors(m, bound, TWENTIETH), m, float(bound) / 2)
+    planned = ts.plan(answer=f"error<={error}").answered
+    assert power[m >= planned].min() >= 0.8 > power[m == planned - 1]
+
+
 def test_no_number_of_answers_helps_a_model_at_the_bound():
     assert answers_for(TWENTIETH, 0.05, TWENTIETH) is None
 

@@ -79,6 +79,12 @@ def test_links_between_pages_lead_somewhere():
             assert target in written or (ROOT / target).is_file(), f"{name} links to {link}"
 
 
+def test_links_to_sources_lead_somewhere():
+    links = re.findall(r"\]\((\.\./src/[^)]+)\)", PAGES["docs/architecture.md"])
+    assert len(links) > 20
+    assert [link for link in links if not (ROOT / "docs" / link).is_file()] == []
+
+
 def test_every_format_is_documented():
     page = PAGES["docs/file-formats.md"]
     files = page[page.index("## Files") : page.index("## Predictions")]

@@ -71,7 +71,9 @@ def test_every_name_is_there_and_covers_no_other(metric):
     canvas = FigureCanvasAgg(made)
     canvas.draw()
     ax = made.axes[list(FRONTS).index(metric)]
-    assert sorted(text.get_text() for text in ax.texts) == sorted(one.name for one in alternatives(choice))
+    assert sorted(text.get_text() for text in ax.texts) == sorted(
+        one.name.replace("T-hat", r"$\hat{T}$") for one in alternatives(choice)
+    )
     boxes = [text.get_window_extent(canvas.get_renderer()) for text in ax.texts]
     for i, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[:i]), ax.texts[i].get_text()
@@ -146,5 +148,18 @@ def test_a_choice_for_groups_is_drawn_as_one():
     assert [ax.get_title(loc="left") for ax in made.axes] == ["Hard groups", "Evenness"]
     assert "labels and the group gap" in made._supxlabel.get_text()
     curves = plots.choice_figure(made_choice(even="group"), 1.3)
-    assert [ax.get_ylabel() for ax in curves.axes] == ["labels in a set", "group loss"]
+    assert [ax.get_ylabel() for ax in curves.axes] == ["labels in a set", "group gap"]
     assert curves.axes[1].get_title(loc="left") == "Unevenness of group coverage"
+
+
+def test_curves_are_of_the_level_in_use_and_the_ring_is_what_the_predictor_promises():
+    """A stricter level than the promised one: sizes at alpha = 0.1 would be 1.6."""
+    choice = made_choice()
+    size, gap = plots.choice_figure(choice, 1.3).axes
+    assert size.lines[0].get_ydata().tolist() == list(choice.curve.size)
+    assert gap.lines[0].get_ydata().tolist() == list(choice.curve.class_gap)
+    for ax, value in ((size, 2.29), (gap, 0.041)):
+        (ring,) = [line for line in ax.get_lines() if line.get_markersize() > 12]
+        assert (ring.get_xdata()[0], ring.get_ydata()[0]) == (2.0, value)
+    blind = msgspec.structs.replace(choice, curve=msgspec.structs.replace(choice.curve, class_gap=None))
+    assert [ax.get_ylabel() for ax in plots.choice_figure(blind, 1.3).axes] == ["labels in a set"]

@@ -118,7 +118,7 @@ def test_exports_say_which_extra_is_missing(package, name):
     absent = f"import sys\nsys.modules[{package!r}] = None  # as if it were not installed\n"
     asked = f"from thermoset.integrations.{package} import {name}"
     done = subprocess.run([sys.executable, "-c", absent + asked], capture_output=True, text=True, check=False)
-    assert f"{name} needs {package}, which is not installed. Run: pip install 'thermoset[{package}]'" in done.stderr
+    assert f"{name} needs {package}, which is not installed. Run: pip install '{package}>=" in done.stderr
 
 
 def test_every_public_name_resolves():

@@ -11,7 +11,6 @@ import pytest
 import thermoset as ts
 from parts import require
 from thermoset.looks import COLOURS, DARK_COLOURS, SCORE_LOOKS, base_score, score_looks
-from thermoset.notebook import html_curves
 from thermoset.scores import SCORES
 
 NAMES = ("lac", "aps", "raps")
@@ -62,11 +61,7 @@ def test_colours_of_scores_are_written_in_one_file_alone():
     """Accents of the pages are in their style sheets; what draws a score has no colour of its own."""
     held = {colour.lower() for look in SCORE_LOOKS.values() for colour in (look.colour, look.dark)}
     rooms = [SOURCE / room for room in ("plots", "report", "paper", "predictor", "sweeping")]
-    files = [
-        SOURCE / "notebook.py",
-        *(path for room in rooms for kind in ("*.py", "*.js") for path in room.rglob(kind)),
-    ]
-    for path in files:
+    for path in (path for room in rooms for kind in ("*.py", "*.js") for path in room.rglob(kind)):
         code = re.sub(r"""(?s)\"\"\".*?\"\"\"""", "", path.read_text())  # examples may show a colour
         assert not held & {found.lower() for found in re.findall(r"#[0-9a-fA-F]{6}\b", code)}, path
 
@@ -92,8 +87,7 @@ def test_figures_take_their_looks_from_the_registry():
 
 
 def test_charts_take_their_looks_from_the_registry():
-    require("altair", "report")
-    from thermoset.report.charts.palette import score_palette
+    from thermoset.report.vega import score_palette
 
     names = ["RAPS", "LAC", "RAPS, Mondrian", "RAPS, clustered"]
     palette = score_palette(names)
@@ -104,17 +98,8 @@ def test_charts_take_their_looks_from_the_registry():
         assert (told["light"], told["dark"], told["path"]) == (look.colour, look.dark, look.mark.path)
         assert told["hollow"] is ("," in name)
     assert legend["RAPS, Mondrian"]["outline"] != legend["RAPS, clustered"]["outline"]
-    scale = palette.colour().to_dict()["scale"]
+    scale = palette.colour["scale"]
     assert scale["domain"] == names
     assert [raps.colour in json.dumps(one) and raps.dark in json.dumps(one) for one in scale["range"]] == [
         True, False, True, True,
     ]  # fmt: skip
-
-
-def test_notebooks_take_their_looks_from_the_registry():
-    drawn = html_curves("AvgSize", [1.0, 2.0, 3.0], {"raps": [1.0, 2.0, 3.0], "lac": [1.0, 1.0, 1.0]}, {})
-    for name in ("raps", "lac"):
-        look = SCORE_LOOKS[name]
-        assert f'stroke="{look.colour}" stroke-dasharray="{" ".join(map(str, look.dash))}"' in drawn
-        assert look.mark.path in drawn
-    assert SCORE_LOOKS["aps"].colour not in drawn

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from parts import require
-from thermoset.metrics import noise_floor_of_counts, reliability_from_confidence, size_stratified_coverage
+from thermoset.metrics import noise_floor_of_counts, reliability_from_confidence
 from thermoset.monitor.check import yardstick
 from thermoset.sweeping import Sweep
 
@@ -106,7 +106,6 @@ def test_names_of_marks_never_cover_each_other(temperatures):
 def every_figure():
     """Each function that draws a figure of the report, with something to draw."""
     table = reliability_from_confidence([0.55, 0.65, 0.95, 0.95], [True, False, True, True], n_bins=10)
-    sets = np.array([[1, 0, 0], [1, 0, 0], [1, 1, 1]], dtype=bool)
     coverage = yardstick(np.array([100, 0, 400, 50]), np.array([95, 0, 200, 45]), promised=0.9)
     floor = noise_floor_of_counts([50] * 10, 0.1)
     return {
@@ -116,10 +115,6 @@ def every_figure():
         "noise_floor": lambda ax: plots.plot_noise_floor(floor, "avg_coverage_gap", ax=ax),
         "size_gap": lambda ax: plots.plot_size_gap(swept(), ax=ax, chosen=1.0),
         "class_coverage": lambda ax: plots.plot_class_coverage(coverage, ax=ax),
-        "set_sizes": lambda ax: plots.plot_set_sizes([0, 2, 2, 1], ax=ax),
-        "strata": lambda ax: plots.plot_strata(size_stratified_coverage(sets, [0, 1, 2]), 0.1, ax=ax),
-        "label_pairs": lambda ax: plots.plot_label_pairs([[5, 2], [2, 7]], ["<a>", "b & c"], ax=ax),
-        "movements": lambda ax: plots.plot_movements({"T*": (1, 2, 1)}, ax=ax),
     }
 
 
@@ -175,12 +170,10 @@ def test_size_against_gap_has_a_point_for_each_temperature_and_marks_the_chosen_
     assert (aps.get_color(), aps.get_marker()) == (by_class.get_color(), by_class.get_marker()) != lac.get_color()
 
 
-def test_confidence_and_set_sizes_are_counts():
+def test_confidence_is_drawn_as_counts():
     table = reliability_from_confidence([0.55, 0.65, 0.95, 0.95], [True, False, True, True], n_bins=10)
     ax = plots.plot_confidence(table, ax=drawn())
     assert [bar.get_height() for bar in ax.patches] == table.count.tolist()
-    ax = plots.plot_set_sizes([0, 2, 2, 1], ax=drawn())
-    assert [bar.get_height() for bar in ax.patches] == [1, 1, 2]
 
 
 def test_classes_stand_in_the_order_of_their_coverage_with_the_low_ones_apart():
@@ -189,21 +182,3 @@ def test_classes_stand_in_the_order_of_their_coverage_with_the_low_ones_apart():
     good, low = (ax.collections[i].get_offsets()[:, 1].tolist() for i in (1, 3))
     assert good == [0.9, 0.95]
     assert low == [0.5]
-
-
-def test_strata_show_shares_and_the_promise():
-    sets = np.array([[1, 0, 0], [1, 0, 0], [1, 1, 1]], dtype=bool)
-    ax = plots.plot_strata(size_stratified_coverage(sets, [0, 1, 2]), 0.1, ax=drawn())
-    assert ax.lines[0].get_ydata().tolist() == [0.5, 1.0]
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["0-1", "2-3"]
-    assert ax.lines[-1].get_ydata()[0] == 0.9
-
-
-def test_pairs_and_movements_can_be_drawn():
-    ax = plots.plot_label_pairs([[5, 2], [2, 7]], ["a", "b"], ax=drawn())
-    shown = ax.images[0].get_array().filled(-1)
-    assert shown[0, 1] == 2
-    assert not shown[0, 0] > 0, "a label with itself is no pair"
-    ax = plots.plot_movements({"T*": (1, 2, 1), "T-hat": (2, 2, 0)}, ax=drawn())
-    assert [bar.get_width() for bar in ax.patches] == [0.25, 0.5, 0.5, 0.5, 0.25, 0.0]
-    ax.figure.draw_without_rendering()

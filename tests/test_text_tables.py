@@ -72,7 +72,7 @@ def test_csv_comes_back_and_no_cell_is_a_formula():
 
 PLAIN = {
     r"\textbackslash{}": "\\", r"\textasciitilde{}": "~", r"\textasciicircum{}": "^", r"\textbar{}": "|",
-    "$<$": "<", "$>$": ">", "$^*$": "*", r"$\pm$": "±",
+    "$<$": "<", "$>$": ">", "$^*$": "*", r"$\pm$": "±", r"$\alpha$": "alpha", "$T^*$": "T*", r"$\hat{T}$": "T-hat",
     **{f"\\{sign}": sign for sign in "{}$&#%_"},
 }  # fmt: skip
 TOKENS = re.compile("|".join(re.escape(command) for command in PLAIN))
@@ -111,3 +111,17 @@ def test_a_table_without_lines_has_its_heads():
     table = TextTable("t", "Nothing", ("a", "b"), ())
     assert table.to_markdown().splitlines()[2:] == ["| a | b |", "|---|---|"]
     assert str(table).splitlines() == ["Nothing", "a  b"]
+
+
+def test_a_narrow_terminal_leaves_out_the_last_columns():
+    table = TextTable("t", "Sizes", ("file", "LAC", "APS"), (("glyphs", "1.0", "12.5"),))
+    assert table.to_text(18) == str(table) == "Sizes\nfile    LAC   APS\nglyphs  1.0  12.5"
+    assert table.to_text(16) == "Sizes\nfile    LAC\nglyphs  1.0"
+    assert table.to_text(1).splitlines() == ["Sizes", "file", "glyphs"]
+
+
+def test_latex_writes_temperatures_and_levels_as_symbols():
+    table = TextTable("t", "alpha = 0.1", ("sets at", "alphabet"), (("T-hat", "T* and T_c"),)).to_latex()
+    assert r"\caption{$\alpha$ = 0.1}" in table
+    assert r"sets at & alphabet \\" in table
+    assert r"$\hat{T}$ & $T^*$ and $T_c$ \\" in table

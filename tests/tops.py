@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from thermoset.data.tail_mass import Stated
-from thermoset.data.top_rows import TopRows
+from thermoset.data.top_k import TopRows
 
 TEMPERATURES = (0.5, 0.7, 1.0, 1.4, 2.0, 5.0)
 KINDS = {"nothing": ((), False), "all": ((1.0,), True), "rest": (TEMPERATURES, False), "one": ((1.0,), False)}

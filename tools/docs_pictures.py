@@ -1,7 +1,7 @@
 """Draw the pictures of the docs: the top of the demo's report, its figures, and those of the theory page.
 
 `tools/readme_picture.py` draws `sets.png`, `examples/glyphs/card.py` draws `glyphs.png`, and `guideline.svg` is what
-`thermoset.report.guideline` returns (a test compares them).
+`thermoset.report.page.guideline` returns (a test compares them).
 """
 
 import argparse
@@ -13,7 +13,7 @@ import numpy as np
 from playwright.sync_api import sync_playwright
 
 from thermoset import plots
-from thermoset.cli.demo import demo
+from thermoset.cli.tune import demo
 from thermoset.datasets import load_glyphs
 from thermoset.paper.theory import explain
 
@@ -40,7 +40,7 @@ def report_picture(page: Path, out: Path) -> None:
 def demo_pictures(out: Path) -> None:
     """What `thermoset demo` writes."""
     with tempfile.TemporaryDirectory() as folder:
-        demo(out=Path(folder), quiet=True)
+        demo(out=Path(folder), figures=True, quiet=True)
         for name in ("frontier.png", "reliability.png"):
             shutil.copy(Path(folder) / name, out / name)
         report_picture(Path(folder) / "report.html", out)

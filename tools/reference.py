@@ -6,6 +6,7 @@
 """
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -185,5 +186,6 @@ def on_files(files: "Files", config: Any) -> "Files":
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Put the commands below the page's own text."""
+    """Put the commands below the page's own text; of links to sources, which the site has not, leave the text."""
+    markdown = re.sub(r"\[([^]]+)\]\(\.\./src/[^)]+\)", r"\1", markdown)
     return markdown.replace(COMMANDS_PLACE, commands()) if page.file.src_uri == COMMANDS_PAGE else markdown

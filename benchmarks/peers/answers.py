@@ -16,7 +16,7 @@ import thermoset as ts
 from thermoset.arrays import Bools, Floats
 from thermoset.calibration.confidence import top_odds
 from thermoset.decisions import TRUST, propose, prove
-from thermoset.predictor.fit import calibration_share
+from thermoset.tuning.preferences import calibration_share
 
 CELLS = (("0.1", 500), ("0.05", 2000), ("0.02", 2000), ("0.02", 6000))
 DRAWS = 40
@@ -44,6 +44,10 @@ def main() -> None:
                 broken[:, i] += [one.any() and np.mean(~right[one]) > float(error) for one in answered]
         cells = (f"{a:.3f} ({b:.0%}) |" for a, b in zip(shares.mean(axis=1), broken.max(axis=1) / DRAWS, strict=True))
         print(f"| {error} | {n:,} |", *cells, flush=True)
+        by_file = [
+            f"{mine:.2f} beside {most:.2f}" for mine, most in zip(shares[0], shares[1:].max(axis=0), strict=True)
+        ]
+        print("    by file, beside the best setting for it:", "; ".join(by_file), flush=True)
 
 
 def _facts(data: ts.Logits) -> tuple[Floats, Floats, Bools]:
@@ -54,7 +58,7 @@ def _facts(data: ts.Logits) -> tuple[Floats, Floats, Bools]:
 
 
 def _ours(rows: np.ndarray, g: Floats, right: Bools, error: str) -> Bools:
-    n_first = int(len(rows) * calibration_share(len(rows)))
+    n_first = int(len(rows) * float(calibration_share(len(rows), 100)))
     first, rest = rows[:n_first], rows[n_first:]
     risk, twentieth = 1 / (1 + np.exp(g[first])), Fraction(1, 20)
     found = propose(g[first], right[first], risk, TRUST, Fraction(error), twentieth, len(rest), 0)
@@ -67,7 +71,7 @@ def _mapie(rows: np.ndarray, raw: Floats, g: Floats, right: Bools, error: str, s
 
     method, which = setting
     sure = 1 / (1 + np.exp(-(raw if which == "all rows" else g)))
-    some = rows if which == "all rows" else rows[int(len(rows) * calibration_share(len(rows))) :]
+    some = rows if which == "all rows" else rows[int(len(rows) * float(calibration_share(len(rows), 100))) :]
     grid = np.linspace(0, 0.99, 100)
     controller = BinaryClassificationController(
         lambda x: np.column_stack([1 - x[:, 0], x[:, 0]]),

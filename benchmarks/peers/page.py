@@ -40,7 +40,7 @@ def readme_lines(document: dict[str, Any]) -> str:
     return (
         f'<img src="docs/images/peers.png" alt="{_in_words(records(document))}" width="820">\n\n'
         "Processor time and memory, one thread each. [Compared with other libraries](docs/peers.md) says how it was\n"
-        "measured, compares the sets label for label, and shows who keeps the coverage at low temperatures.\n"
+        "measured, compares the sets label for label, and shows which keep their coverage at low temperatures.\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""Small sets, and who pays for them.
+"""Small sets, and which classes they cover less.
 
 Every character's coverage on new rows, from the worst covered to the best. The smallest sets cover 90% on average,
 and some characters far less. `prefer="protect"` asks for the smallest sets that cover the hardest tenth of the

@@ -21,8 +21,8 @@ from .conformal import ConformalClassifier as ConformalClassifier
 from .conformal import Interpolated as Interpolated
 from .conformal import Recipe as Recipe
 from .data import Logits as Logits
-from .data.compacting import compact as compact
-from .data.top import TopLogits as TopLogits
+from .data.top_k import TopLogits as TopLogits
+from .data.top_k import compact as compact
 from .decisions import AnswerClaim as AnswerClaim
 from .decisions import AnswerRule as AnswerRule
 from .errors import BoundWarning as BoundWarning
@@ -35,6 +35,7 @@ from .errors import FileFormatError as FileFormatError
 from .errors import InputError as InputError
 from .errors import MissingExtraError as MissingExtraError
 from .errors import ProbabilitiesAsLogitsWarning as ProbabilitiesAsLogitsWarning
+from .errors import RepeatedRowsWarning as RepeatedRowsWarning
 from .errors import SuspiciousRowsWarning as SuspiciousRowsWarning
 from .errors import ZeroProbabilityWarning as ZeroProbabilityWarning
 from .io import load as load

@@ -40,7 +40,7 @@ PROPOSING = Fraction(1, 5)
 """Share of the rows that propose, where one score is all there is."""
 
 TRUST = 300.0
-"""How many rows the calibrated confidence counts for, beside the errors that were seen."""
+"""How many rows the calibrated confidence counts for, besides the errors that were seen."""
 
 TRUST_IN_RANKS = 100.0
 """The same of a risk that was learned from the ranks of any score."""
@@ -217,9 +217,9 @@ def propose(
 ) -> Proposal:
     """Where to start, from rows that prove nothing.
 
-    `risk` is the probability that each answer is wrong, which counts for `trust` rows beside what was seen: between two
-    thresholds the share of errors is Beta distributed. Errors of `n_rows` other rows are simulated, and walks from
-    every start; the best one answers most rows on average.
+    `risk` is the probability that each answer is wrong, which counts for `trust` rows besides what was seen: between
+    two thresholds the share of errors is Beta distributed. How many of `n_rows` other rows lie there, and the errors
+    among them, are simulated, and walks from every start; the best one answers most rows on average.
     """
     from thermoset.metrics.planning import most_errors  # noqa: PLC0415 - documents without a rule do without SciPy
 
@@ -229,10 +229,10 @@ def propose(
     own, wrong, prior = (np.diff(counts, prepend=0.0) for counts in (rows, errors, expected))
     weight = trust / n
     shape = wrong + weight * prior + 1e-3, own - wrong + weight * (own - prior) + 1e-3
-    rng, fresh = stream(seed, "where to start"), np.rint(n_rows * rows / n).astype(np.int64)
-    rate = rng.beta(*shape, size=(_SIMULATIONS, len(rows)))
-    drawn = np.cumsum(rng.binomial(np.diff(fresh, prepend=0), rate), axis=1)
-    passed = drawn <= most_errors(fresh, bound, delta)
+    rng = stream(seed, "where to start")
+    fresh = rng.multinomial(n_rows, rng.dirichlet(own, size=_SIMULATIONS))
+    drawn = np.cumsum(rng.binomial(fresh, rng.beta(*shape, size=fresh.shape)), axis=1)
+    passed = drawn <= most_errors(np.cumsum(fresh, axis=1), bound, delta)
     reached, best = np.zeros(_SIMULATIONS), np.zeros(len(rows))
     for j in range(len(rows) - 1, -1, -1):  # the share that a walk from j answers: that of the last pass in a row
         further = passed[:, j + 1] if j + 1 < len(rows) else np.zeros(_SIMULATIONS, dtype=np.bool_)
@@ -283,7 +283,7 @@ def _rows_needed(proposal: Proposal, bound: Fraction, delta: Fraction) -> int | 
 class References(NamedTuple):
     """Which of the unanswered rows that proved a rule, (n,), may be compared with another unanswered row.
 
-    Beside all of them: `others`, for any label, and `top`, for the top label of rows between the two thresholds of the
+    Besides all of them: `others`, for any label, and `top`, for the top label of rows between the two thresholds of the
     rule; None where that is all of them again.
     """
 
@@ -292,7 +292,7 @@ class References(NamedTuple):
 
 
 def references(kind: Ints, claim: AnswerClaim) -> References:
-    """Reference sets beside that of all unanswered rows; None where one is that of all.
+    """Reference sets besides that of all unanswered rows; None where one is that of all.
 
     A new row could have been any of the rows that would have left the rule as it is. Had a row been new instead, only
     the failed test would have had other counts (m, e): without it, and with the new row. So wrong rows of the block

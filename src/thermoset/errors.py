@@ -56,7 +56,24 @@ class MissingExtraError(ImportError):
     @classmethod
     def of(cls, package: str, extra: str, purpose: str) -> "MissingExtraError":
         """Say that `purpose` needs `package`, which `extra` installs."""
-        return cls(f"{purpose} needs {package}, which is not installed. Run: pip install 'thermoset[{extra}]'")
+        return cls(f"{purpose} needs {package}, which is not installed. Run: {install_command(extra)}")
+
+
+def install_command(extra: str) -> str:
+    """What installs the packages of an extra, wherever thermoset itself came from: a clone, a wheel, an index.
+
+    >>> install_command("zarr")
+    "pip install 'zarr>=3.0'"
+    """
+    from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415 - rarely needed
+
+    try:
+        declared = [line.partition(";") for line in requires("thermoset") or ()]
+    except PackageNotFoundError:
+        declared = []
+    packages = [name.strip() for name, _, when in declared if f"'{extra}'" in when.replace('"', "'")]
+    wanted = packages or [f".[{extra}]"]
+    return " ".join(["pip install", *(f"'{name}'" for name in wanted)])
 
 
 class CoverageWarning(UserWarning):
@@ -85,6 +102,10 @@ class ProbabilitiesAsLogitsWarning(UserWarning):
 
 class SuspiciousRowsWarning(UserWarning):
     """Rows that do not look like held-out rows of a working classifier: classes in another order, training rows."""
+
+
+class RepeatedRowsWarning(UserWarning):
+    """Some rows, with their labels, occur several times among rows that set a threshold; the law counts them once."""
 
 
 class DataLeakageWarning(UserWarning):

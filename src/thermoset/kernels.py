@@ -1286,7 +1286,7 @@ def class_ranges(q: Floats, infinite: Floats, lowest: Floats, highest: Floats, r
 
 
 @entry
-def count_class_sets(  # noqa: PLR0915
+def count_class_sets(
     codes: Ints, parameters: Floats, keep: Bools, temperatures: Floats, all_gaps: Floats, all_others: Floats,
     all_order: Ints, labels: Ints, all_u: Floats, all_seen: Floats, least: Ints, of_label: Bools, cells: Ints,
     thresholds: Floats, infinite: Floats, lowest: Floats, highest: Floats, reach: Floats,

@@ -1,4 +1,4 @@
-"""Exact arithmetic on the miscoverage level alpha.
+"""Levels alpha, in exact arithmetic, and what p-values say of a row. NumPy only: no compiler is needed.
 
 The conformal threshold is the k-th smallest of n scores with k = ceil((n + 1)(1 - alpha)). In floating
 point (149 + 1) * (1 - 0.18) is 123.00000000000001 and k comes out one too high, so alpha is read as the
@@ -8,12 +8,14 @@ decimal the user typed and everything after is a fraction.
 import math
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from thermoset.bounds import MOST_DIGITS, exact_number
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
-
-__all__ = ["SMALLEST_LEVEL", "Alpha", "conformal_rank", "exact_level", "rows_needed"]
 
 Alpha = float | str | Decimal | Fraction
 """A miscoverage level in (0, 1): a float is read as the decimal it prints as."""
@@ -61,3 +63,39 @@ def rows_needed(alpha: Alpha) -> int:
     (9, 99, 3)
     """
     return math.ceil(1 / exact_level(alpha)) - 1
+
+
+class PSummary(NamedTuple):
+    """What p-values say about each row, as arrays (n,).
+
+    label : the label with the largest p-value (of equal ones, the first column).
+    credibility : that p-value. A low value means that no label fits: the row is unlike the conformal rows.
+    confidence : 1 - the second largest p-value. A high value means that no other label fits.
+    """
+
+    label: NDArray[np.int64]
+    credibility: NDArray[np.float64]
+    confidence: NDArray[np.float64]
+
+
+def p_summary(p: Any) -> PSummary:
+    """Label, credibility and confidence of each row (Saunders, Gammerman and Vovk 1999) from its p-values, (n, C).
+
+    The set at alpha is empty if alpha is at least the credibility, and has more than one label if alpha is below
+    1 - confidence.
+
+    >>> p_summary([[0.6, 0.05, 0.3], [0.02, 0.04, 0.01]])  # the second row fits no label
+    PSummary(label=array([0, 1]), credibility=array([0.6 , 0.04]), confidence=array([0.7 , 0.98]))
+    """
+    try:
+        table = np.asarray(p, dtype=np.float64)
+    except (TypeError, ValueError):
+        table = np.empty(0)
+    if table.ndim != 2 or table.shape[1] < 2 or not np.all((table >= 0) & (table <= 1)):
+        got = f"shape {table.shape}" if table.ndim != 2 or table.shape[1] < 2 else "others"
+        raise InputError(
+            f"p must be p-values in [0, 1] of shape (rows, classes), with at least two classes; got {got}."
+        )
+    label = table.argmax(axis=1)
+    second, first = np.partition(table, -2, axis=1)[:, -2:].T
+    return PSummary(label, first.copy(), 1.0 - second)

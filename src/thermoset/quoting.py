@@ -39,7 +39,7 @@ def quoted(value: object) -> str:
 
 
 def printable(text: str, most: int | None = None) -> str:
-    r"""Text with what cannot be shown, or changes what is beside it, written as escapes; cut if longer than `most`.
+    r"""Text with what cannot be shown, or changes what is next to it, written as escapes; cut if longer than `most`.
 
     That is control characters, ends of lines, bytes of no character, and overrides of the direction of writing.
 

@@ -226,10 +226,10 @@ def run_tasks(
 ) -> None:
     """Run tasks on a pool of threads, made as they are needed; the first error, or Ctrl-C, stops what has not begun.
 
-    `progress` is told of what tasks return, which is how much they did (or 1), of `total`. The tasks of a task run one
+    `progress` gets what tasks return, which is how much they did (or 1), of `total`. The tasks of a task run one
     after the other: there are no threads beyond those asked for.
     """
-    asked = _asked_threads() if n_jobs is None else n_jobs  # a wrong setting is told whatever there is to do
+    asked = _asked_threads() if n_jobs is None else n_jobs  # a wrong setting is an error whatever there is to do
     done = _Count(progress, total)
     coming = iter(tasks)
     first = list(islice(coming, 2))
@@ -252,7 +252,7 @@ def run_tasks(
 
 
 class _Count:
-    """How much is done, told to a progress callable."""
+    """How much is done, for a progress callable."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self._progress, self._total, self._done = progress, total, 0
@@ -297,7 +297,7 @@ def _enter() -> None:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Around work of a thread that has others beside it, such as the task of an engine: it starts none of its own."""
+    """Around work of a thread that has others next to it, such as the task of an engine: it starts none of its own."""
     before, _inside.a_task = _inside.a_task, True
     try:
         yield
@@ -469,7 +469,7 @@ def _engine(source: Source) -> Engine:
 # ---- memory ----------------------------------------------------------------------------------------------------------
 
 DEFAULT_MEMORY = 2**30
-"""What work may take beside its input where nothing was said."""
+"""What work may take besides its input, by default."""
 
 _SPILLED = 8  # an array beyond this part of the budget goes to a file
 _RELEASED = 2**25  # bytes that are written to files before they leave the memory

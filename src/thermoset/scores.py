@@ -702,7 +702,7 @@ def distances_below_top(
 
     `row` is the probability of the top class, that of all others together, and the log of the latter, each (n, 1).
 
-    The mass beside the top and the label's own together never exceed 1. Near 1 the value is made of that mass, so that
+    The mass besides the top and the label's own together never exceed 1. Near 1 the value is made of that mass, so that
     values and logs never put two labels in different orders. `push` moves pairs up or down by more than sums round.
     """
     top, beside, log_beside = row

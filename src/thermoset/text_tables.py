@@ -8,8 +8,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["AsTable", "TextTable", "csv_text", "interval", "number", "plus_minus"]
-
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "*": "$^*$", "|": r"\textbar{}",
@@ -21,6 +19,8 @@ _MARKDOWN = {
     # backslashes before these are not understood everywhere
     "<": "&lt;", ">": "&gt;", "&": "&amp;", "~": "&#126;", "$": "&#36;",
 }  # fmt: skip
+_SYMBOLS = {"T-hat": r"$\hat{T}$", "T*": "$T^*$", "T_c": "$T_c$", "alpha": r"$\alpha$"}
+_SYMBOL = re.compile(r"(?<![\w-])(T-hat|T\*|T_c|alpha)(?![\w-])")
 _NUMBER = re.compile(r"[-+<]?\s?[\d.,]+(e[-+]?\d+)?%?( ± [\d.,]+%?)?( [(\[].*[)\]])?")
 
 
@@ -73,18 +73,18 @@ class TextTable:
         return "\n".join([f"**{_md(self.title)}**", "", rows[0], rule, *rows[1:], ""])
 
     def to_latex(self) -> str:
-        r"""A `tabular` in a `table`, which needs no package; columns of numbers are on the right.
+        r"""A `tabular` in a `table`, ruled by the package booktabs; columns of numbers are on the right.
 
-        >>> print(TextTable("t", "Sizes", ("file", "LAC"), (("a_b", "1.0 ± 0.1"),)).to_latex())
+        >>> print(TextTable("t", "Sizes at alpha = 0.1", ("file", "LAC"), (("a_b", "1.0 ± 0.1"),)).to_latex())
         \begin{table}
         \centering
-        \caption{Sizes}
+        \caption{Sizes at $\alpha$ = 0.1}
         \begin{tabular}{lr}
-        \hline
+        \toprule
         file & LAC \\
-        \hline
+        \midrule
         a\_b & 1.0 $\pm$ 0.1 \\
-        \hline
+        \bottomrule
         \end{tabular}
         \end{table}
         <BLANKLINE>
@@ -95,7 +95,7 @@ class TextTable:
         return "\n".join(
             [
                 r"\begin{table}", r"\centering", rf"\caption{{{_tex(self.title)}}}", rf"\begin{{tabular}}{{{columns}}}",
-                r"\hline", rows[0], r"\hline", *rows[1:], r"\hline", r"\end{tabular}", r"\end{table}", "",
+                r"\toprule", rows[0], r"\midrule", *rows[1:], r"\bottomrule", r"\end{tabular}", r"\end{table}", "",
             ]
         )  # fmt: skip
 
@@ -110,22 +110,31 @@ class TextTable:
             f"<caption><span>{title}</span></caption><tr>{head}</tr>{body}</table></div>"
         )
 
-    def __str__(self) -> str:
-        """The table in columns, for a terminal.
+    def to_text(self, width: int | None = None) -> str:
+        """The table in columns, for a terminal; in a narrow one the last columns are left out, rather than cut.
 
-        >>> print(TextTable("t", "Sizes", ("file", "LAC"), (("glyphs", "1.0"), ("a", "12.5"))))
+        >>> print(TextTable("t", "Sizes", ("file", "LAC"), (("glyphs", "1.0"), ("a", "12.5"))).to_text())
         Sizes
         file     LAC
         glyphs   1.0
         a       12.5
         """
         rows, right = [self.head, *self.lines], self._numeric()
-        width = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        kept = len(widths)
+        while width is not None and kept > 1 and sum(widths[:kept]) + 2 * (kept - 1) > width:
+            kept -= 1
         texts = [
-            "  ".join(cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(row, width, right, strict=True))
+            "  ".join(
+                cell.rjust(w) if r else cell.ljust(w)
+                for cell, w, r in zip(row[:kept], widths[:kept], right[:kept], strict=True)
+            )
             for row in rows
         ]
         return "\n".join([self.title, *(text.rstrip() for text in texts)])
+
+    def __str__(self) -> str:
+        return self.to_text()
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -186,6 +195,15 @@ def interval(value: float | None, ends: tuple[float, float] | None, spec: str = 
     return told if ends is None or told == "-" else f"{told} ({ends[0]:{spec}} to {ends[1]:{spec}})"
 
 
+def html_paragraphs(*texts: str) -> str:
+    """Texts, escaped, each in a paragraph.
+
+    >>> html_paragraphs("1 < 2")
+    '<p>1 &lt; 2</p>'
+    """
+    return "".join(f"<p>{html.escape(text)}</p>" for text in texts)
+
+
 def csv_text(lines: Sequence[Sequence[object]]) -> str:
     """Lines whose first cell is a name."""
     text = io.StringIO(newline="")
@@ -212,7 +230,8 @@ def _md(cell: str) -> str:
 
 def _tex(text: str) -> str:
     r"""Text for LaTeX, which the names of files may not break."""
-    return "".join(_LATEX.get(character, character) for character in _one_line(text))
+    parts = _SYMBOL.split(_one_line(text))  # every other part is a symbol
+    return "".join(_SYMBOLS.get(part, "".join(_LATEX.get(sign, sign) for sign in part)) for part in parts)
 
 
 def _one_line(text: str) -> str:

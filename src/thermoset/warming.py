@@ -13,7 +13,7 @@ from thermoset.calibration import CalibratedSoftmax, ClassCorrection, Confidence
 from thermoset.conformal.calibration_scores import CalibrationScores
 from thermoset.conformal.scoring import Scoring, predict_sets, predict_sizes, scores
 from thermoset.data import Logits
-from thermoset.data.compacting import compact
+from thermoset.data.top_k import compact
 from thermoset.errors import InputError
 from thermoset.kernels import ENTRIES
 from thermoset.quoting import quoted
@@ -138,7 +138,7 @@ def _tune() -> None:
 def _measure() -> None:
     """What sweeps, theory and study need: u drawn and integrated, one threshold and by class, scores by themselves."""
     from thermoset.metrics import METRICS, worst_slab  # noqa: PLC0415 - servers do without
-    from thermoset.paper.theory.limits import limit_scores  # noqa: PLC0415 - servers do without
+    from thermoset.paper.theory.sizes import limit_scores  # noqa: PLC0415 - servers do without
     from thermoset.sweeping import sweep  # noqa: PLC0415
 
     rows = _few()

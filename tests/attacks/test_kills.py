@@ -46,7 +46,8 @@ def test_a_killed_run_leaves_old_files_and_new_ones_but_no_parts(zygote, files, 
             assert len(hidden) <= 1
         else:
             said = "interrupted" if number == signal.SIGINT else "terminated"
-            assert ended == (128 + number, "", f"thermoset: {said}\n"), at
+            assert (ended.returncode, ended.stderr.splitlines()[-1]) == (128 + number, f"thermoset: {said}"), at
+            assert ended.stdout == "" or name == "tune", "tune shows its result before the page is built"
             assert hidden == [], at
 
 
@@ -65,10 +66,11 @@ def test_a_full_disk_is_told_in_one_line_and_old_files_stay(zygote, files, whole
     for room in np.linspace(max(sizes) - 1, 0, cases(1)).astype(int).tolist():
         older(tmp_path, whole[name])
         ended = zygote.run(*writing(files, tmp_path)[name], most_bytes=room)
-        assert (ended.returncode, ended.stdout) == (2, ""), (ended, room)
+        assert ended.returncode == 2, (ended, room)
+        assert ended.stdout == "" or name == "tune", "tune shows its result before the page is built"
         if room > 200:  # else what is said does not fit either
-            assert "cannot be written (File too large)" in ended.stderr
-            assert ended.stderr.count("\n") == 1
+            assert "cannot be written (File too large)" in ended.stderr.splitlines()[-1]
+            assert ended.stderr.count("cannot be written") == 1
         left = content(tmp_path)
         assert left.keys() == whole[name].keys(), "no hidden file"
         assert all(left[path] in (b"older", whole[name][path]) for path in left)

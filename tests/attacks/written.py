@@ -19,15 +19,15 @@ def writing(files, out):
     return {
         "tune": ("tune", files.val, "--out", out),
         "predict": ("predict", files.predictor, files.val, "--out", out / "sets.csv"),
-        "recalibrate": ("recalibrate", files.predictor, files.fresh, "--out", out / "renewed.json"),
-        "shift": ("shift", files.predictor, files.val, "--out", out / "shifted.json", "--bootstrap", "5"),
+        "adapt": ("adapt", files.predictor, files.fresh, "--out", out / "renewed.json"),
+        "shift": ("adapt", files.predictor, files.val, "--shift", "--out", out / "shifted.json", "--bootstrap", "5"),
         "report": ("report", files.predictor, files.val, "--out", out / "page.html"),
         "sweep": ("sweep", files.val, "--out", out, *few),
         "study": ("study", files.folder, "--out", out),
     }
 
 
-WRITING = ("tune", "predict", "recalibrate", "shift", "report", "sweep", "study")
+WRITING = ("tune", "predict", "adapt", "shift", "report", "sweep", "study")
 
 
 def content(folder):

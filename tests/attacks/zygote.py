@@ -32,6 +32,7 @@ import thermoset.predictor.many_files
 from attacks.written import Files, writing
 from law import generated
 from thermoset.cli import main
+from thermoset.cli.output import PAGE_MODULES
 
 
 def warmed() -> None:
@@ -50,8 +51,9 @@ def warmed() -> None:
     names = [f"{name}.{suffix}" for name in captions(few) for suffix in ("png", "pdf")]
     folder.figure_files = lambda study, _: {f"figures/{study.name}/{name}": drawn for name in names}
     Figure.savefig = lambda _, stream, **__: stream.write(drawn)
-    sys.modules["thermoset.cli.report"]._page = lambda *_: drawn
-    for module in ("pyarrow.parquet", *sys.modules["thermoset.cli.report"]._NEEDED):
+    for module in ("thermoset.cli.tune", "thermoset.cli.exports"):
+        sys.modules[module].page_of = lambda *_, **__: drawn
+    for module in ("pyarrow.parquet", *PAGE_MODULES):
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
     run_once(data, fresh, predictor)

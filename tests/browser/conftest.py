@@ -16,7 +16,7 @@ from thermoset.data.splits import split_indices
 @pytest.fixture(scope="session")
 def chromium():
     api = require("playwright.sync_api", "test")
-    for module in ("altair", "vl_convert", "jinja2"):
+    for module in ("vl_convert", "jinja2"):
         require(module, "report")
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if found is None:

@@ -69,8 +69,12 @@ def of_head(page, sets, check):
         "temperature": predictor.temperature_,
         "temperature_sets": predictor.temperature_sets_,
     }
+    tenth = predictor.choice_.outlook.worst_tenth
     return {
         **{f"{key}{where}": t for key, t in temperatures.items() for where in ("", ".tile")},
+        "head.size": sets.sum(axis=1).mean(),
+        "head.coverage": 100 * marginal_coverage(sets, labels),
+        **({} if tenth is None else {"head.worst_tenth": 100 * tenth}),
         **{f"head.{key}": t for key, t in temperatures.items()},
         **({} if spread is None else {"spread.low": spread[0], "spread.high": spread[1]}),
         **({} if peak is None else {"peak": peak}),
@@ -410,8 +414,13 @@ def test_the_head_is_the_recommendation_and_its_reasons(opened, request, name):
     kind = f"{choice.setting.kind} " if len(choice.methods) > 1 else ""
     make = f"Make {kind}sets at T\u0302 = {hat}" if choice.signal.tried is None else "Keep T = 1 for the sets"
     stricter = "" if choice.setting.alpha == choice.alpha else f" with α\xa0=\xa0{choice.setting.alpha}"
-    assert seen.texts("h1") == [f"{make}{stricter} and read confidence at T* = {t}."]
-    told = [text.replace("T\u0302", "T-hat").replace("Tc", "T_c") for text in seen.texts(".lead, .reasons li")]
+    (head,) = seen.texts("h1")  # for those who use the sets, before those who make them
+    sets = predictor.predict_set(page.judged)
+    assert f"{sets.sum(axis=1).mean():.1f} labels" in head
+    assert f"{100 * marginal_coverage(sets, page.judged.labels):.0f} times in 100" in head
+    assert ("hardest tenth" in head) is (choice.outlook.worst_tenth is not None)
+    assert seen.texts(".lead.make") == [f"{make}{stricter} and read confidence at T* = {t}."]
+    told = [text.replace("T\u0302", "T-hat").replace("Tc", "T_c") for text in seen.texts(".lead.why, .reasons li")]
     assert told == list(predictor.choice_.sentences)
 
 
@@ -468,16 +477,12 @@ def test_the_head_says_the_score_and_the_level_where_they_were_chosen_too(opened
     assert "LAC, α = 0.06 (stricter than the promised 0.1), chosen among 3 kinds of sets, prefer small" in line
 
 
-def test_where_nothing_could_be_told_the_largest_type_says_keep_t_1(opened, kept_page):
+def test_where_rows_cannot_tell_the_page_says_keep_t_1(opened, kept_page):
     seen = opened(kept_page.path)
     assert seen.texts(".tile.hat b") == ["Keep T\xa0=\xa01"]
     assert seen.texts(".tile.hat small") == ["the best guess, 2.30, is not clearly better"]
-    largest = """() => {
-        const size = e => parseFloat(getComputedStyle(e).fontSize);
-        const told = [...document.querySelectorAll('body *')].filter(e => e.innerText);
-        return told.sort((a, b) => size(b) - size(a))[0].innerText;
-    }"""
-    assert seen.page.evaluate(largest).startswith("Keep T = 1 ")
+    (line,) = seen.texts("p.make")
+    assert line.startswith("Keep T = 1 ")
 
 
 @every_page

@@ -34,6 +34,11 @@ def test_it_opens_alone_and_nothing_overflows(opened, out, width, scheme):
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
     drawn = seen.page.eval_on_selector_all("img", "all => all.map(e => e.naturalWidth > 0 && e.alt.length > 0)")
     assert drawn == [True] * 11
+    seen.page.evaluate("document.querySelectorAll('details').forEach(part => part.open = true)")
+    tables = seen.page.locator(".scroll").all()
+    sideways = [one.get_attribute("aria-label") for one in tables if one.evaluate("e => e.scrollWidth > e.clientWidth")]
+    assert tables
+    assert width < 1000 or sideways == [], "tables fit where there is room"
     wide = seen.page.evaluate("getComputedStyle(document.querySelector('nav')).position")
     assert wide == ("sticky" if width > 1000 else "static"), "contents stay in sight where there is room"
     seen.shot(f"study-{width}-{scheme}")
@@ -50,9 +55,9 @@ def test_a_file_name_is_text_in_every_format(opened, out):
     seen = opened(out / "index.html", ready="figure img")
     assert seen.page.locator("h3").all_inner_texts()[-1] == NAME
     name = "sizes-alpha-0.1-cp-10"
-    texts = {suffix: (out / "tables" / f"{name}.{suffix}").read_text(encoding="utf-8") for suffix in ("csv", "tex")}
-    lines = list(csv.reader(texts["csv"].splitlines()))
+    lines = list(csv.reader((out / "tables" / f"{name}.csv").read_text(encoding="utf-8").splitlines()))
+    latex = (out / "tables" / "paper-table-1.tex").read_text(encoding="utf-8")
     shown = seen.page.locator(f"[id='{name}'] tr").all()
     assert [row.locator("th, td").all_inner_texts() for row in shown] == lines
     assert lines[1][0] == NAME
-    assert r"a\textbar{}b \& \$x\_1\$ 50\% \#\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}" in texts["tex"]
+    assert r"a\textbar{}b \& \$x\_1\$ 50\% \#\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}" in latex

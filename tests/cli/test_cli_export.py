@@ -1,5 +1,7 @@
 """`thermoset export`."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from engines import session
 from law import generated
 from parts import require
 from thermoset import TwoTemperaturePredictor
+from thermoset.integrations.web import RUNTIME_FILES
 
 pytestmark = pytest.mark.slow
 
@@ -43,11 +46,26 @@ def test_a_torch_program(command, fitted, tmp_path):
     np.testing.assert_array_equal(found["sets"].numpy(), predictor.predict_set(logits))
 
 
+def test_a_page(command, fitted, tmp_path):
+    runtime, out = tmp_path / "package" / "dist", tmp_path / "page"
+    runtime.mkdir(parents=True)
+    for name in RUNTIME_FILES:
+        (runtime / name).write_text(name)  # a browser reads the real ones: tests/browser/test_web_export.py
+    ended = command("export", fitted[0], "--to", "web", "--out", out, "--runtime", runtime.parent, "--json")
+    assert ended.returncode == 0, ended
+    assert sorted(json.loads(ended.stdout)["files"]) == sorted(one.name for one in out.iterdir())
+    (sets,) = session((out / "predictor.onnx").read_bytes()).run(["sets"], {"logits": fitted[2].astype(np.float64)})
+    np.testing.assert_array_equal(sets, fitted[1].predict_set(fitted[2]))
+
+
 @pytest.mark.parametrize(
     ("arguments", "because"),
     [
         (["--opset", 99], "opset must be a whole number from 18 to"),
-        (["--to", "torch", "--opset", 18], "--opset is for ONNX models"),
+        (["--to", "torch", "--opset", 18], "--opset"),
+        (["--to", "web", "--dtype", "float32"], "--dtype"),
+        (["--to", "web", "--runtime", "."], "does not hold"),
+        (["--runtime", "."], "--runtime"),
         (["--logits", "z"], "but no model was given"),
         (["--after", "none.onnx"], "none.onnx"),
         (["--to", "coreml"], "coreml"),

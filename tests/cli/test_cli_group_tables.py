@@ -4,11 +4,11 @@ import io
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 import thermoset as ts
 from law import generated
-from thermoset.cli.check import _show
+from thermoset.cli.output import Screen
+from thermoset.cli.promises import show_check
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ def rows():
 
 def shown(report):
     text = io.StringIO()
-    _show(Console(file=text, width=100, emoji=False), report)
+    show_check(Screen(file=text, width=100), report)
     return text.getvalue()
 
 
@@ -51,4 +51,5 @@ def test_a_group_that_fell_back_has_no_p_value(rows):
     labels = np.where(np.arange(1500) < 40, fresh.logits.argmin(axis=1), fresh.labels)
     text = shown(by_group.check(fresh.logits, labels, groups=named))
     (line,) = [line for line in text.splitlines() if line.strip().startswith("mars")]
-    assert line.split()[-1] == "40", "rows are the last column that is filled"
+    assert line.split()[1] == "40"
+    assert line.split()[-2] == "to", "the interval is the last column that is filled"

@@ -9,7 +9,7 @@ import pytest
 import thermoset as ts
 from law import generated
 from parts import require
-from thermoset.cli.options import Columns, kept_together, opened_logits
+from thermoset.cli.options import SplitColumns, Work, opened_logits
 from thermoset.predictor.document import checksum_of
 
 pytestmark = pytest.mark.slow
@@ -60,7 +60,7 @@ def test_tune_splits_by_whole_values(call, request, tmp_path, source):
 
 
 def test_report_recomputes_the_split(call, val, tmp_path):
-    for module in ("altair", "vl_convert", "jinja2"):
+    for module in ("vl_convert", "jinja2"):
         require(module, "report")
     by = ("--groups", "site", "--split-by", "patient")
     assert call("tune", val, *by, "--out", tmp_path / "made", "--no-report").returncode == 0
@@ -69,7 +69,7 @@ def test_report_recomputes_the_split(call, val, tmp_path):
     assert done.returncode == 0, done
     made = ts.TwoTemperaturePredictor.load(tmp_path / "made" / "predictor.json").document_
     assert f"{made.provenance.calibration_rows:,}" in page.read_text(encoding="utf-8")
-    from thermoset.report.roles import roles_of
+    from thermoset.report.build import roles_of
 
     rows = ts.load(val, groups="site", ignore=["patient"])
     assert roles_of(rows, made, PATIENTS).origin == "calibration"
@@ -113,11 +113,11 @@ def test_a_column_called_groups_is_used_without_asking(call, tmp_path):
 @pytest.mark.parametrize("memory", [None, "16MiB"])
 @pytest.mark.parametrize("source", ["val", "shards"])
 def test_rows_that_commands_work_on_have_groups(request, source, memory):
-    where, columns = [request.getfixturevalue(source)], Columns(groups="site", split_by="patient")
-    with opened_logits(where, columns, memory=memory) as rows:
+    where, columns = [request.getfixturevalue(source)], SplitColumns(groups="site", split_by="patient")
+    with opened_logits(where, columns, Work(memory)) as rows:
         assert list(rows.groups) == SITES.tolist()
         assert rows.classes == tuple("abcd")
-        assert kept_together(where, columns, len(rows)).tolist() == PATIENTS.tolist()
+        assert columns.read_row_values(where, "--split-by", len(rows)).tolist() == PATIENTS.tolist()
 
 
 @pytest.mark.parametrize("command", ["tune", "sweep", "predict", "check", "report"])

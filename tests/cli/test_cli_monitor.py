@@ -39,9 +39,7 @@ def test_batches_are_added_until_one_raises_an_alarm(call, tuned, batches, tmp_p
     assert (done.returncode, done.stderr) == (1, "")
     assert "Coverage is lower than promised: alarm in day-3.npz (Friday), at labelled row 1,5" in done.words
     assert "This most likely began with day-3.npz (Friday)" in done.words
-    assert (
-        "To do Recalibrate on labelled rows from after the change (thermoset recalibrate): with 854 rows" in done.words
-    )
+    assert "To do Recalibrate on labelled rows from after the change (thermoset adapt): with 854 rows" in done.words
     assert "Lowest classes: " in done.words
     again = call("monitor", tuned.path, "--state", state)
     assert (again.returncode, again.stdout) == (1, done.stdout)
@@ -127,7 +125,7 @@ def test_groups_are_read_from_a_column(call, tuned, batches, tmp_path):
 
 
 def test_a_page_is_written(call, tuned, batches, tmp_path):
-    for module in ("altair", "vl_convert", "jinja2"):
+    for module in ("vl_convert", "jinja2"):
         require(module, "report")
     common = ("monitor", tuned.path, "--state", tmp_path / "s.json", "--quiet")
     call(*common, batches / "day-0.npz", "--page", tmp_path / "s.json").assert_refused("Name two different files")
@@ -140,3 +138,18 @@ def test_a_page_is_written(call, tuned, batches, tmp_path):
     assert call(*common, "--page", tmp_path / "again.html").returncode == 0, "a page without a batch"
     assert (tmp_path / "s.json").read_bytes() == before
     assert (tmp_path / "again.html").read_bytes() == (tmp_path / "over-time.html").read_bytes()
+
+
+def test_metrics_are_written_for_prometheus(call, tuned, batches, tmp_path):
+    state, metrics = tmp_path / "s.json", tmp_path / "digits.prom"
+    common = ("monitor", tuned.path, "--state", state, "--quiet")
+    call(*common, batches / "day-0.npz", "--prometheus", tmp_path / "digits.txt").assert_refused("must end in .prom")
+    call(*common, batches / "day-0.npz", "--prometheus", state).assert_refused("two different files")
+    assert list(tmp_path.iterdir()) == []
+    assert call(*common, batches / "day-0.npz", "--prometheus", metrics).returncode == 0
+    assert metrics.read_text() == ts.Monitor.load(state, tuned.predictor).to_prometheus("digits")
+    metrics.chmod(0o644)
+    assert call(*common, batches / "day-3.npz", "--prometheus", metrics).returncode == 1
+    assert 'thermoset_monitor_alarm{predictor="digits"} 1\n' in metrics.read_text()
+    assert metrics.stat().st_mode & 0o777 == 0o644, "the exporter, another user, can still read it"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["digits.prom", "s.json"]

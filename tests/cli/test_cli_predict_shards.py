@@ -107,7 +107,7 @@ def test_what_does_not_fit_together(call, tuned, shards, tmp_path):
 
 
 def test_a_bar_over_all_shards(call, monkeypatch, tuned, shards, tmp_path):
-    monkeypatch.setattr("thermoset.cli.progress._SHOW_AFTER", -1.0)  # as if the work were long
+    monkeypatch.setattr("thermoset.cli.output._SHOW_AFTER", -1.0)  # as if the work were long
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.delenv("NO_COLOR", raising=False)
     asked = ("predict", tuned.path, shards, "--format", "csv", "--out")
@@ -137,7 +137,7 @@ def test_commands_give_the_same_for_shards_as_for_one_file(call, tuned, shards, 
     if name == "sweep":
         require("matplotlib", "plot")
     if name == "report":
-        require("altair", "report")
+        require("vl_convert", "report")
     whole = tmp_path / "whole.npz"
     ts.save(whole, ts.load(tuned.fresh).take(slice(0, 400)))
     wanted = made_by(call, name, tuned, [whole], tmp_path / "one")

@@ -25,22 +25,22 @@ def files(tmp_path_factory):
     return folder
 
 
-COMMANDS = ["predict", "check", "recalibrate", "shift", "monitor", "report"]
+COMMANDS = ["predict", "check", "adapt", "adapt --shift", "monitor", "report"]
 
 
 def arguments(command, folder, predictor, rows, out):
     model, file = folder / f"{predictor}.json", folder / f"{rows}_new.npz"
     more = {
         "predict": ["--out", out / "x.csv"],
-        "recalibrate": ["--out", out / "x.json"],
-        "shift": ["--out", out / "x.json"],
+        "adapt": ["--out", out / "x.json"],
+        "adapt --shift": ["--shift", "--out", out / "x.json"],
         "report": ["--out", out / "x.html"],
         "monitor": [],
         "check": [],
     }[command]
     if command == "monitor":
         return [command, model, file, "--state", out / "state.json"]
-    return [command, model, file, *more]
+    return [command.split()[0], model, file, *more]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -98,5 +98,5 @@ def test_tune_warns_and_counts_labels_of_probability_zero(call, files, tmp_path)
 def test_export_says_what_to_give_the_file(call, files, tmp_path):
     pytest.importorskip("onnx")
     done = call("export", files / "probs.json", "--out", tmp_path / "p.onnx")
-    assert "fitted on probabilities: give the file their logarithms as logits" in done.words
+    assert "fitted on probabilities: give the model their logarithms as logits" in done.words
     assert "logarithms" not in call("export", files / "logits.json", "--out", tmp_path / "p.onnx").words

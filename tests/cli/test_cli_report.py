@@ -7,7 +7,7 @@ from parts import require
 
 pytestmark = pytest.mark.slow
 
-for module in ("altair", "vl_convert", "jinja2"):
+for module in ("vl_convert", "jinja2"):
     require(module, "report")
 
 

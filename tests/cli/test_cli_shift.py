@@ -1,4 +1,4 @@
-"""`thermoset shift` as a user runs it: shares estimated or given, what is printed, what is refused."""
+"""`thermoset adapt` for other class shares: estimated or given, what is printed, what is refused."""
 
 import json
 
@@ -34,7 +34,9 @@ def files(tmp_path_factory):
 
 def test_estimated_from_the_target(call, files, tmp_path):
     out = tmp_path / "shifted.json"
-    done = call("shift", files / "predictor.json", files / "target.npz", "--out", out, "--bootstrap", 20, "--quiet")
+    done = call(
+        "adapt", "--shift", files / "predictor.json", files / "target.npz", "--out", out, "--bootstrap", 20, "--quiet"
+    )
     assert (done.returncode, done.stderr) == (0, ""), done
     found = ts.TwoTemperaturePredictor.load(out)
     shift = found.document_.shift
@@ -55,8 +57,8 @@ def test_estimated_from_the_target(call, files, tmp_path):
 
 def test_labels_of_the_target_are_not_used(call, files, tmp_path):
     out, other = tmp_path / "a.json", tmp_path / "b.json"
-    call("shift", files / "predictor.json", files / "target.npz", "--out", out, "--bootstrap", 0)
-    done = call("shift", files / "predictor.json", files / "labelled.npz", "--out", other, "--bootstrap", 0)
+    call("adapt", "--shift", files / "predictor.json", files / "target.npz", "--out", out, "--bootstrap", 0)
+    done = call("adapt", "--shift", files / "predictor.json", files / "labelled.npz", "--out", other, "--bootstrap", 0)
     assert done.returncode == 0
     assert "the labels of the target rows were not used: class shares come from the logits alone." in done.stderr
     assert out.read_bytes() == other.read_bytes()
@@ -66,7 +68,7 @@ def test_labels_of_the_target_are_not_used(call, files, tmp_path):
 @pytest.mark.parametrize("kind", ["csv", "json"])
 def test_given_shares(call, files, tmp_path, kind):
     out = tmp_path / "shifted.json"
-    done = call("shift", files / "predictor.json", "--priors", files / f"shares.{kind}", "--out", out)
+    done = call("adapt", files / "predictor.json", "--priors", files / f"shares.{kind}", "--out", out)
     assert (done.returncode, done.stderr) == (0, ""), done
     assert "class shares that were given" in done.words
     assert "Labels in a set" not in done.words
@@ -76,7 +78,7 @@ def test_given_shares(call, files, tmp_path, kind):
 
 
 def test_given_shares_with_rows_to_look_at(call, files, tmp_path):
-    asked = ("shift", files / "predictor.json", files / "target.npz", "--priors", files / "shares.csv")
+    asked = ("adapt", files / "predictor.json", files / "target.npz", "--priors", files / "shares.csv")
     done = call(*asked, "--out", tmp_path / "s.json")
     assert done.returncode == 0
     assert "class shares that were given" in done.words
@@ -85,7 +87,9 @@ def test_given_shares_with_rows_to_look_at(call, files, tmp_path):
 
 def test_as_json(call, files, tmp_path):
     out = tmp_path / "s.json"
-    done = call("shift", files / "predictor.json", files / "target.npz", "--out", out, "--json", "--bootstrap", 10)
+    done = call(
+        "adapt", "--shift", files / "predictor.json", files / "target.npz", "--out", out, "--json", "--bootstrap", 10
+    )
     said, shift = json.loads(done.stdout), ts.TwoTemperaturePredictor.load(out).document_.shift
     assert said["classes"] == list(NAMES)
     assert said["target"] == list(shift.target)
@@ -102,7 +106,7 @@ def test_shards_within_a_budget_of_memory_give_the_same_file(call, files, tmp_pa
     for part, place in enumerate(np.split(np.arange(len(rows)), [100, 101, 700])):
         ts.save(folder / f"part-{part}.npz", rows.take(place))
     whole, parts = tmp_path / "whole.json", tmp_path / "parts.json"
-    asked = ("shift", files / "predictor.json", "--bootstrap", 5)
+    asked = ("adapt", "--shift", files / "predictor.json", "--bootstrap", 5)
     assert call(*asked, files / "target.npz", "--out", whole).returncode == 0
     assert call(*asked, folder, "--out", parts, "--memory", "2MiB").returncode == 0
     assert whole.read_bytes() == parts.read_bytes()
@@ -112,7 +116,7 @@ def test_the_seed_draws_the_resamples(call, files, tmp_path):
     def error(seed):
         out = tmp_path / f"{seed}.json"
         asked = ("--out", out, "--bootstrap", 10, "--seed", seed)
-        assert call("shift", files / "predictor.json", files / "target.npz", *asked).returncode == 0
+        assert call("adapt", "--shift", files / "predictor.json", files / "target.npz", *asked).returncode == 0
         return ts.TwoTemperaturePredictor.load(out).document_.shift.error
 
     assert error(1) == error(1)
@@ -121,7 +125,7 @@ def test_the_seed_draws_the_resamples(call, files, tmp_path):
 
 def test_other_commands_take_it(call, files, tmp_path):
     out = tmp_path / "shifted.json"
-    call("shift", files / "predictor.json", "--priors", files / "shares.json", "--out", out)
+    call("adapt", files / "predictor.json", "--priors", files / "shares.json", "--out", out)
     done = call("check", out, files / "labelled.npz")
     assert done.returncode == 0, done
     assert call("predict", out, files / "target.npz", "--out", tmp_path / "sets.csv").returncode == 0
@@ -146,7 +150,7 @@ def test_other_commands_take_it(call, files, tmp_path):
 def test_bad_shares_are_refused(call, files, tmp_path, content, because):
     path = tmp_path / "shares.json"
     path.write_text(content)
-    done = call("shift", files / "predictor.json", "--priors", path, "--out", tmp_path / "s.json")
+    done = call("adapt", files / "predictor.json", "--priors", path, "--out", tmp_path / "s.json")
     done.assert_refused(because)
     assert not (tmp_path / "s.json").exists()
 
@@ -162,20 +166,24 @@ def test_bad_shares_are_refused(call, files, tmp_path, content, because):
 def test_bad_tables_of_shares_are_refused(call, files, tmp_path, content, because):
     path = tmp_path / "shares.csv"
     path.write_text(content)
-    call("shift", files / "predictor.json", "--priors", path, "--out", tmp_path / "s.json").assert_refused(because)
+    call("adapt", files / "predictor.json", "--priors", path, "--out", tmp_path / "s.json").assert_refused(because)
 
 
 def test_what_is_refused(call, files, tmp_path):
     model, target, out = files / "predictor.json", files / "target.npz", tmp_path / "s.json"
-    call("shift", model, "--out", out).assert_refused("needs target rows, or their class shares")
+    call("adapt", "--shift", model, "--out", out).assert_refused("needs new rows")
     few, wide = tmp_path / "few.npz", tmp_path / "wide.npz"
     ts.save(few, ts.load(target).take(slice(0, 10)))
     ts.save(wide, ts.Logits(np.zeros((60, 4))))
-    call("shift", model, few, "--out", out).assert_refused("cannot be estimated from 10 rows")
-    call("shift", model, wide, "--out", out).assert_refused("4 features")
-    call("shift", model, target, "--out", model).assert_refused("")
-    call("shift", model, target, "--out", out, "--bootstrap", -1).assert_refused("bootstrap must be")
+    call("adapt", "--shift", model, few, "--out", out).assert_refused("cannot be estimated from 10 rows")
+    call("adapt", "--shift", model, wide, "--out", out).assert_refused("4 features")
+    call("adapt", model, target, "--out", target).assert_refused("is the file to read from")
+    call("adapt", "--shift", model, target, "--priors", files / "shares.csv", "--out", out).assert_refused(
+        "one of them"
+    )
+    call("adapt", "--shift", model, target, "--weights", "w", "--out", out).assert_refused("--weights")
+    call("adapt", "--shift", model, target, "--out", out, "--bootstrap", -1).assert_refused("bootstrap must be")
     bare = tmp_path / "bare.json"
     ts.TwoTemperaturePredictor.load(model).save(bare, scores=False)
-    call("shift", bare, target, "--out", out).assert_refused("tune --scores")
+    call("adapt", "--shift", bare, target, "--out", out).assert_refused("tune --scores")
     assert not out.exists()

@@ -55,7 +55,7 @@ def test_writes_the_table_of_the_library_and_a_figure_and_names_them(run, val, t
 def test_every_option_reaches_the_library(run, val, tmp_path):
     parquet = require("pyarrow.parquet", "io")
     done = run(
-        val, "--methods", "saps, aps", "--temperatures", "0.05,1", "--alphas", "0.2,0.05", "--trials", 3,
+        val, "--methods", "saps, aps", "--temperatures", "0.05,1", "--alpha", "0.2,0.05", "--trials", 3,
         "--calibration-fraction", 0, "--cp-fraction", 0.25, "--seed", 9, "--evaluation", "integrated",
         "--format", "parquet", "--per-trial", "--jobs", 2, "--quiet", "--out", tmp_path,
     )  # fmt: skip
@@ -122,8 +122,8 @@ BAD = [
     (("--metrics", "sccv"), "metrics can be 'sscv'"),
     (("--methods", ""), "methods must name at least one score"),
     (("--methods", "aps,aps"), "'aps' appears twice"),
-    (("--alphas", "2"), "alpha must be a number strictly between 0 and 1"),
-    (("--alphas", ","), "alphas must name at least one level"),
+    (("--alpha", "2"), "alpha must be a number strictly between 0 and 1"),
+    (("--alpha", ","), "alphas must name at least one level"),
     (("--trials", "0"), "trials must be a whole number from 1 to 100,000"),
     (("--jobs", "0"), "n_jobs must be a whole number from 1 to 1,024"),
     (("--seed", "-1"), "random_state must be a whole number"),

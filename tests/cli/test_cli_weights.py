@@ -44,7 +44,7 @@ def test_recalibrate_predict_and_check(call, folder, tmp_path, suffix):
     conformal = write(tmp_path / f"conformal{suffix}", slice(300, 600))
     fresh = write(tmp_path / f"fresh{suffix}", slice(600, 900))
     named = ["--weights", "importance", "--quiet"]
-    done = call("recalibrate", folder / "plain.json", conformal, "--out", tmp_path / "w.json", *named)
+    done = call("adapt", folder / "plain.json", conformal, "--out", tmp_path / "w.json", *named)
     assert done.returncode == 0, done.stderr
     assert "300 rows are worth" in done.words
     model = ts.TwoTemperaturePredictor.load(tmp_path / "w.json")

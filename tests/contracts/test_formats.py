@@ -189,7 +189,7 @@ def test_probabilities_become_logarithms(tmp_path, suffix, read):
 def test_a_bad_number_is_named_by_its_row(tmp_path, suffix, read, bad, monkeypatch):
     rows = VAL.logits.copy()
     rows[71, 2] = bad
-    monkeypatch.setattr("thermoset.data.check_logits", lambda _: None)
+    monkeypatch.setattr("thermoset.data.logits.check_logits", lambda _: None)
     save(tmp_path / f"val{suffix}", Logits(rows))
     monkeypatch.undo()
     with pytest.raises(InputError) as caught:
@@ -201,10 +201,7 @@ def test_a_bad_number_is_named_by_its_row(tmp_path, suffix, read, bad, monkeypat
 
 def test_a_file_without_rows_has_no_blocks(tmp_path, suffix, monkeypatch):
     path = tmp_path / f"val{suffix}"
-    empty = VAL.take(slice(0, 1))
-    object.__setattr__(empty, "_logits", np.empty((0, C)))
-    object.__setattr__(empty, "labels", np.empty(0, np.int64))
-    save(path, empty)
+    save(path, Logits.from_checked(np.empty((0, C)), np.empty(0, np.int64), VAL.classes))
     assert read_blocks(path) == []
     for way in (load, ts.open):
         with pytest.raises(FileFormatError, match="no rows"):
@@ -375,11 +372,11 @@ def test_kinds_that_are_not_read_name_a_way_out(tmp_path, name, out, read):
 @pytest.mark.parametrize("name", [one for one in VARIANTS if VARIANTS[one].suffix in PARTS])
 def test_missing_parts_are_named(tmp_path, monkeypatch, name, read):
     path = write(name, tmp_path)
-    module, extra = PARTS[path.suffix]
+    module, _ = PARTS[path.suffix]
     for loaded in [one for one in sys.modules if one.partition(".")[0] == module]:
         monkeypatch.setitem(sys.modules, loaded, None)
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError, match=rf"{module}.*{extra}"):
+    with pytest.raises(MissingExtraError, match=f"needs {module}"):
         read(path)
 
 

@@ -130,8 +130,8 @@ def test_the_promise_checks_out_from_fit_to_file(name, tmp_path):
 
 
 def test_groups_come_from_the_grouping():
-    assert Promise(ALPHA, [9, 9], "class").class_pools(2).index.tolist() == [0, 1]
-    assert Promise(ALPHA, [9]).class_pools(2).index.tolist() == [0]
+    assert Promise(ALPHA, [9, 9], "class").class_parts(2).index.tolist() == [0, 1]
+    assert Promise(ALPHA, [9]).class_parts(2).index.tolist() == [0]
 
 
 class ByParity(Grouping):

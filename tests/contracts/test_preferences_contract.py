@@ -16,6 +16,7 @@ from thermoset.tuning.preferences import (
     Even,
     GapBudget,
     Protect,
+    ProtectClasses,
     ProtectGroups,
     SizeBudget,
     Small,
@@ -24,7 +25,8 @@ from thermoset.tuning.preferences import (
 EXAMPLES = {
     Small: ["small"],
     Even: ["even"],
-    Protect: ["protect", "classes>=0.6", "classes>=0.999"],
+    Protect: ["protect"],
+    ProtectClasses: ["classes>=0.6", "classes>=0.999"],
     ProtectGroups: ["groups>=0.6", "groups>=0.999"],
     SizeBudget: ["size<=2", "size<=0.01"],
     GapBudget: ["gap<=0.3", "gap<=0"],

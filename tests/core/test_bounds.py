@@ -10,8 +10,7 @@ import oracle
 import thermoset as ts
 from thermoset.conformal import bounds, scoring
 from thermoset.conformal.bounds import LOWER, UPPER, score_bounds, uniforms_of, upper_label_scores
-from thermoset.data.compacting import compact
-from thermoset.data.top_rows import LEAST_KEPT
+from thermoset.data.top_k import LEAST_KEPT, compact
 from thermoset.errors import InputError
 from thermoset.kernels import N_KEYS
 from thermoset.rows import ArrayRows, gaps_of

@@ -5,7 +5,7 @@ import pytest
 
 import thermoset as ts
 from parts import require
-from thermoset.data.class_columns import check_class_columns
+from thermoset.data.guards import check_class_columns
 from thermoset.errors import InputError
 
 RNG = np.random.default_rng(0)

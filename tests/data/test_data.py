@@ -271,7 +271,7 @@ def test_float16_is_judged_by_its_bits_as_by_its_values(bits):
 
 
 def test_bad_cells_are_found_across_blocks(monkeypatch):
-    monkeypatch.setattr("thermoset.data.arrays.BLOCK_BYTES", 64)
+    monkeypatch.setattr("thermoset.data.reading._BLOCK_BYTES", 64)
     array = with_cell(np.nan, shape=(100, 4), at=(77, 1))
     array[90, 3] = np.inf
     with pytest.raises(InputError, match=r"logits\[77, 1\] is NaN; 2 such"):
@@ -625,7 +625,7 @@ def test_groups_of_every_kind(kind):
         ((0.5,), {"random_state": "seed"}, "random_state"),
         ((0.5,), {"split_by": [1, 2]}, "each of 10 rows; got 2"),
         ((0.5,), {"split_by": np.float64(3)}, "each of 10 rows"),
-        ((0.5,), {"split_by": [1] * 10}, "at least 2 groups; got 1"),
+        ((0.5,), {"split_by": [1] * 10}, "at least 2 different"),
         ((0.5,), {"split_by": [1] * 9 + [None]}, r"split_by\[9\] is missing"),
         ((0.5,), {"split_by": np.array([1] * 9 + [np.nan])}, r"split_by\[9\] is missing"),
         ((0.5,), {"split_by": np.ones((10, 2))}, r"split_by\[0\].*hashable"),

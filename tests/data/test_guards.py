@@ -7,6 +7,8 @@ import pytest
 
 import thermoset as ts
 from law import generated
+from thermoset.data.guards import judge_rows
+from thermoset.predictor.fit import in_doubt
 from thermoset.rows import memory_budget
 
 LOGITS, LABELS = generated(4000, 10)
@@ -48,7 +50,7 @@ def test_rows_of_which_none_is_wrong():
     logits, labels = working()
     logits = logits + 20 * np.eye(10)[labels]
     (message,) = said(lambda: ts.TemperatureScaler().fit(logits, labels))
-    assert "training rows" in message
+    assert "trained on" in message
 
 
 def test_labels_by_chance_are_not_called_another_order():
@@ -114,5 +116,152 @@ def test_a_column_of_text_may_be_the_labels(tmp_path, text):
 
 def test_a_table_without_a_header_line(tmp_path):
     (tmp_path / "val.csv").write_text("1.5,0.5\n0.5,2.5\n")
-    with pytest.raises(ts.InputError, match="line 1 holds numbers"):
+    with pytest.raises(ts.InputError, match="line 1"):
         ts.load(tmp_path / "val.csv")
+
+
+# ---- rows that the model was trained on ------------------------------------------------------------------------------
+
+
+def trained(n_rows=1500):
+    """Rows of which none is wrong, so many that an easy problem would show an error."""
+    logits, labels = working(n_rows)
+    return logits + 20 * np.eye(10)[labels], labels
+
+
+@pytest.mark.filterwarnings("ignore::thermoset.errors.BoundWarning")
+def test_no_promise_from_rows_of_which_none_is_wrong(tmp_path):
+    with pytest.warns(ts.SuspiciousRowsWarning):
+        doubted = ts.TwoTemperaturePredictor("aps", prefer="small").fit(*trained())
+    assert doubted.document_.training_signs
+    assert not any(one.name == "coverage" for one in doubted.document_.measures)
+    doubted.save(tmp_path / "predictor.json")
+    again = ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json")
+    assert again.document_.training_signs == doubted.document_.training_signs
+
+    fresh, labels = working(seed=1)
+    assert not again.check(fresh, labels[::-1]).ok
+    assert again.document_.training_signs
+    again.recalibrate(fresh, labels)
+    assert not again.document_.training_signs
+    assert any(one.name == "coverage" for one in again.document_.measures)
+
+
+def test_a_check_that_passes_restores_the_promise():
+    honest = ts.TwoTemperaturePredictor("aps", prefer="small").fit(*working())
+    doubted = ts.TwoTemperaturePredictor("aps", prefer="small").fit(*working())
+    doubted._adopt(in_doubt(honest.document_, "all labels are right"))
+    assert doubted.document_.training_signs
+    assert doubted.check(*working(seed=1)).ok
+    assert doubted.document_.provenance == honest.document_.provenance
+    assert set(doubted.document_.measures) == set(honest.document_.measures)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_wrong", "silent"),
+    [
+        (5000, 25, False),  # accuracy .995
+        (1000, 5, False),
+        (1000, 1, False),
+        (900, 0, False),  # .995**900 = .011
+        (930, 0, True),  # .995**930 = .0094
+        (5000, 5, True),  # one in a thousand
+    ],
+)  # fmt: skip
+def test_easy_problems_keep_their_promise(n_rows, n_wrong, silent):
+    logits, labels = trained(n_rows)
+    labels[:n_wrong] = (labels[:n_wrong] + 1) % 10
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ts.SuspiciousRowsWarning)
+        assert bool(judge_rows(ts.Logits(logits, labels))) is silent
+
+
+def test_more_often_right_than_the_model_itself_says():
+    # confidence e**2.2 / (e**2.2 + 9) = .5 in every row: 250 errors to be expected in 500, none seen
+    labels = np.arange(500) % 10
+    logits = np.log(9) * np.eye(10)[labels] + 1e-3 * np.random.default_rng(0).normal(size=(500, 10))
+    with pytest.warns(ts.SuspiciousRowsWarning):
+        assert not judge_rows(ts.Logits(logits, labels)), "a flat softmax says nothing"
+    with pytest.warns(ts.SuspiciousRowsWarning):
+        assert "25 errors" in judge_rows(ts.Logits(logits * np.log(171) / np.log(9), labels))  # 171 / (171 + 9) = .95
+
+
+# ---- rows that occur several times -----------------------------------------------------------------------------------
+
+
+def copies(logits, labels):
+    """How many copies are warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        judge_rows(ts.Logits(logits, labels))
+    found = [str(one.message) for one in caught if one.category is ts.RepeatedRowsWarning]
+    return int(found[0].split()[0].replace(",", "")) if found else 0
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_copies_are_counted(dtype):
+    logits, labels = working(1000)
+    logits = logits.astype(dtype)
+    assert copies(logits, labels) == 0
+    again = np.r_[np.arange(1000), 5, 5, np.arange(40, 98)]
+    assert copies(logits[again], labels[again]) == 60
+    assert copies(logits[again[:1050]], labels[again[:1050]]) == 0, "one row in twenty changes little"
+    other = labels[again]
+    other[1000:] = (other[1000:] + np.arange(60) % 9 + 1) % 10
+    assert copies(logits[again], other) == 0, "with another label a row is another row"
+
+
+@pytest.mark.parametrize("kind", ["whole", "tenths", "two decimals", "votes", "float16"])
+def test_coarse_rows_are_equal_by_chance(kind):
+    draw = np.random.default_rng(0)
+    labels = draw.integers(0, 3, 4000)
+    logits = draw.normal(size=(4000, 3)) + 2 * np.eye(3)[labels]
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    two = np.c_[np.zeros(4000), logits[:, 0]]
+    rows = {
+        "whole": np.rint(3 * logits),
+        "tenths": logits.round(1),
+        "two decimals": np.log(np.maximum(probs.round(2), 1e-3)),
+        "votes": np.log(np.maximum(np.rint(probs * 7) / 7, 1e-3)),
+        "float16": two.astype(np.float16),
+    }[kind]
+    labels = labels % rows.shape[1]
+    assert len(np.unique(np.c_[rows, labels], axis=0)) < 3950, "many rows are equal"
+    assert copies(rows, labels) == 0
+    assert copies(np.concatenate([rows, rows]), np.concatenate([labels, labels])) > 4000
+
+
+# ---- numbers that are no logits --------------------------------------------------------------------------------------
+
+PROBS = np.exp(LOGITS[:200]) / np.exp(LOGITS[:200]).sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("rows", "word"),
+    [
+        (PROBS, "from_probabilities"),
+        (PROBS.round(2), "probabilities"),
+        (100 * PROBS, "percentages"),
+        ((100 * PROBS).round(1), "percentages"),
+        (1 / (1 + np.exp(-LOGITS[:200])), "sigmoid"),
+    ],
+)
+def test_numbers_that_are_no_logits(rows, word):
+    with pytest.warns(ts.ProbabilitiesAsLogitsWarning, match=word):
+        ts.Logits(rows)
+
+
+@pytest.mark.parametrize(("rows", "word"), [(100 * PROBS, "percent"), (1 / (1 + np.exp(-LOGITS[:200])), "sigmoid")])
+def test_numbers_that_are_no_probabilities(rows, word):
+    with pytest.raises(ts.InputError, match=word):
+        ts.Logits.from_probabilities(rows)
+
+
+def test_logits_are_logits():
+    for rows in (LOGITS, np.zeros((50, 3)), np.abs(LOGITS), 100 + LOGITS, LOGITS.round()):
+        ts.Logits(rows)  # warnings are errors here
+
+
+def test_too_few_rows_are_counted_as_the_user_counts_them():
+    with pytest.raises(ts.InputError, match="of the 20 rows"):
+        ts.TwoTemperaturePredictor().fit(LOGITS[:20], LABELS[:20])

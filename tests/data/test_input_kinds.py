@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as arrays
 
 import thermoset as ts
 from thermoset import InputError, ProbabilitiesAsLogitsWarning
-from thermoset.data.input_kinds import AS_LOGITS, LOGITS, PROBABILITIES, input_kind_of, look_like_probabilities
+from thermoset.data.guards import AS_LOGITS, LOGITS, PROBABILITIES, input_kind_of, look_like_probabilities
 
 
 def rows(n_rows=300, n_classes=4, seed=0):

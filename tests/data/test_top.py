@@ -9,8 +9,8 @@ from hypothesis import given
 import thermoset as ts
 from law import generated
 from thermoset.data import as_logits
-from thermoset.data.compacting import TEMPERATURES, checked_top
 from thermoset.data.tail_mass import rest_bounds
+from thermoset.data.top_k import TEMPERATURES, checked_top
 from thermoset.errors import InputError
 from tops import cut_down, rows
 
@@ -68,7 +68,7 @@ def test_compact_is_the_plain_way(drawn):
 
 def test_defaults_are_small():
     rows = ts.compact(np.random.default_rng(0).normal(size=(50, 1000)).astype(np.float32))
-    stored = rows.stored
+    stored = rows.tops
     n_bytes = stored.logits.nbytes + stored.indices.nbytes + stored.stated.log_sums.nbytes
     assert 10 * n_bytes <= 50 * 1000 * 4
     assert rows.rest_temperatures == TEMPERATURES
@@ -117,7 +117,7 @@ def test_parts_of_rows():
     assert cut != cut.take(slice(0, 29))
     with pytest.raises(InputError, match="select nothing"):
         cut.take([])
-    with pytest.raises(InputError, match="joined only with rows of the same classes"):
+    with pytest.raises(InputError, match="joined only"):
         first.joined(ts.compact(ts.Logits(logits, labels), 5))
     with pytest.raises(AttributeError, match="frozen"):
         cut.labels = None
@@ -137,7 +137,7 @@ def test_log_probabilities_have_a_sum_of_zero():
     log_probs = (logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)).astype(np.float16)
     tops = cut_down(log_probs, 6, "nothing")
     rows = ts.TopLogits(tops.logits, tops.indices, 30, log_sum_exp=np.zeros(40))
-    bounds = rest_bounds(rows.top_logits, rows.stored.stated, 30, 1.0)
+    bounds = rest_bounds(rows.top_logits, rows.tops.stated, 30, 1.0)
     kept = np.exp(tops.logits.astype(np.float64)).sum(axis=1)
     top = np.exp(tops.logits[:, 0].astype(np.float64))
     assert (np.exp(bounds.low) * top <= np.maximum(1 - kept, 0) + 1e-12).all()

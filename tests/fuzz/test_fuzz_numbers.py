@@ -217,7 +217,7 @@ OPTIONS = [
     ("tune", "ROWS", "--no-report", "--quiet", "--calibration-fraction"),
     ("tune", "ROWS", "--no-report", "--quiet", "--seed"),
     ("sweep", "ROWS", "--quiet", "--trials", "1", "--temperatures"),
-    ("sweep", "ROWS", "--quiet", "--trials", "1", "--temperatures", "1", "--alphas"),
+    ("sweep", "ROWS", "--quiet", "--trials", "1", "--temperatures", "1", "--alpha"),
     ("sweep", "ROWS", "--quiet", "--trials", "1", "--temperatures", "1", "--calibration-fraction"),
     ("sweep", "ROWS", "--quiet", "--trials", "1", "--temperatures", "1", "--cp-fraction"),
     ("sweep", "ROWS", "--quiet", "--trials", "1", "--temperatures", "1", "--seed"),

@@ -21,6 +21,7 @@ distributed = require("distributed", "dask")
 array = require("dask.array", "dask")
 dask = require("dask", "dask")
 on_dask = require("thermoset.integrations.dask", "dask")
+on_cluster = on_dask.on_cluster
 
 LOGITS, LABELS = generated(4000, 8, seed=11)
 LOGITS = LOGITS.astype(np.float32)
@@ -66,8 +67,8 @@ def here():
 @pytest.fixture(autouse=True)
 def many_tasks(monkeypatch):
     """Pieces so small that there is something to do for every worker, more than once."""
-    monkeypatch.setattr("thermoset.integrations.dask.engine._PIECE_BYTES", 2**14)
-    monkeypatch.setattr("thermoset.integrations.dask.running._SENT_BYTES", 2**14)
+    monkeypatch.setattr("thermoset.integrations.dask._PIECE_BYTES", 2**14)
+    monkeypatch.setattr("thermoset.integrations.dask._SENT_BYTES", 2**14)
 
 
 def rows_of(kind):
@@ -94,11 +95,11 @@ def test_groups_go_with_the_rows(two_workers, kind):
     groups = np.arange(len(LABELS)) % 7
     logits, labels = rows_of(kind)
     given = array.from_array(groups, chunks=500) if kind == "dask array" else groups
-    rows = on_dask.on_cluster(logits, labels, groups=given, client=two_workers)
+    rows = on_cluster(logits, labels, groups=given, client=two_workers)
     assert list(rows.groups) == [str(group) for group in groups]
     if kind == "memory":
         data = ts.Logits(LOGITS, LABELS, groups=groups)
-        assert on_dask.on_cluster(data, client=two_workers).groups == data.groups
+        assert on_cluster(data, client=two_workers).groups == data.groups
 
 
 def test_groups_of_blocks_go_to_the_predictor(here):
@@ -114,31 +115,33 @@ def test_groups_of_blocks_go_to_the_predictor(here):
 
 @pytest.mark.parametrize("kind", ["memory", "dask array", "delayed blocks"])
 def test_rows_of_any_kind(two_workers, kind):
-    there = on_dask.sweep(*rows_of(kind), client=two_workers, **SWEEP)
+    there = ts.sweep(on_cluster(*rows_of(kind), client=two_workers), **SWEEP)
     assert there.trial_values.tobytes() == ts.sweep(LOGITS, LABELS, **SWEEP).trial_values.tobytes()
 
 
 def test_a_sweep_is_the_same_to_the_bit(client):
     told = []
-    there = on_dask.sweep(*rows_of("dask array"), client=client, progress=lambda *done: told.append(done), **SWEEP)
+    rows = on_cluster(*rows_of("dask array"), client=client)
+    there = ts.sweep(rows, progress=lambda *done: told.append(done), **SWEEP)
     assert there.trial_values.tobytes() == ts.sweep(LOGITS, LABELS, **SWEEP).trial_values.tobytes()
     assert told[-1] == (2 * 4000, 2 * 4000)
     assert told == sorted(told)
 
 
 def test_fit_and_check_are_the_same_to_the_bit(client, here):
-    there = on_dask.fit(ts.TwoTemperaturePredictor(), LOGITS, LABELS, client=client)
+    there = ts.TwoTemperaturePredictor().fit(on_cluster(LOGITS, LABELS, client=client))
     assert checksum_of(there.document_) == checksum_of(here.document_)
     fresh = array.from_array(FRESH, chunks=(170, 3)), array.from_array(FRESH_LABELS, chunks=130)
-    seen = on_dask.check(there, *fresh, client=client)
+    seen = there.check(on_cluster(*fresh, client=client))
     assert seen.to_json_dict() == here.check(FRESH, FRESH_LABELS).to_json_dict()
     with pytest.raises(ts.InputError, match=r"^4,000 of 4,000 rows were used to fit this predictor"):
-        on_dask.check(there, *rows_of("dask array"), client=client)
+        there.check(on_cluster(*rows_of("dask array"), client=client))
 
 
 def test_predictions_of_a_dask_array(client, here):
     found = on_dask.predict(here, array.from_array(FRESH, chunks=(301, 4)))
-    labels, confidence, sets = client.gather(client.compute(list(found)))
+    assert found.actions is None
+    labels, confidence, sets = client.gather(client.compute(list(found[:3])))
     known = here.predict_arrays(FRESH)
     assert sets.tobytes() == known.sets.tobytes()
     assert confidence.tobytes() == known.confidence.tobytes()
@@ -155,20 +158,20 @@ def test_predictions_of_a_dask_array(client, here):
 )
 def test_other_sweeps(two_workers, options):
     asked = SWEEP | options
-    there = on_dask.sweep(LOGITS, LABELS, client=two_workers, **asked)
+    there = ts.sweep(on_cluster(LOGITS, LABELS, client=two_workers), **asked)
     assert there.trial_values.tobytes() == ts.sweep(LOGITS, LABELS, **asked).trial_values.tobytes()
 
 
 def test_groups_of_rows_in_memory_go_with_them(two_workers):
     rows = ts.Logits(LOGITS, LABELS, groups=LABELS % 3)
-    there = on_dask.sweep(rows, client=two_workers, **SWEEP)
+    there = ts.sweep(on_cluster(rows, client=two_workers), **SWEEP)
     assert there.metrics[-3:] == ("top_group_coverage_gap", "avg_group_coverage_gap", "worst_group_coverage")
     assert there.trial_values.tobytes() == ts.sweep(rows, **SWEEP).trial_values.tobytes()
 
 
 @pytest.mark.parametrize("parameters", [{"method": "auto"}, {"prefer": "protect", "alpha": 0.2}, {"objective": "ece"}])
 def test_other_predictors(two_workers, parameters):
-    there = on_dask.fit(ts.TwoTemperaturePredictor(**parameters), LOGITS, LABELS, client=two_workers)
+    there = ts.TwoTemperaturePredictor(**parameters).fit(on_cluster(LOGITS, LABELS, client=two_workers))
     assert checksum_of(there.document_) == checksum_of(
         ts.TwoTemperaturePredictor(**parameters).fit(LOGITS, LABELS).document_
     )
@@ -187,7 +190,7 @@ def test_a_worker_that_dies_in_a_sweep_changes_nothing(kind):
                 os.kill(pid, signal.SIGKILL)
                 dead.add(pid)
 
-        there = on_dask.sweep(*rows_of(kind), client=client, progress=kill, **SWEEP)
+        there = ts.sweep(on_cluster(*rows_of(kind), client=client), progress=kill, **SWEEP)
         assert len(dead) == 2
     assert there.trial_values.tobytes() == wanted.trial_values.tobytes()
 
@@ -206,9 +209,8 @@ def test_a_worker_that_dies_in_a_predict_changes_nothing(here, tmp_path):
                 dead.append(next(iter(client.run(os.getpid).values())))
                 os.kill(dead[0], signal.SIGKILL)
 
-        found = on_dask.predict_shards(
-            here, tmp_path / "in", tmp_path / "there", kind="jsonl", client=client, progress=kill
-        )
+        elsewhere = {"run": on_dask.run_shards(client), "progress": kill}
+        found = predict_shards(here, tmp_path / "in", tmp_path / "there", kind="jsonl", **elsewhere)
         assert dead
     assert found.shards == wanted.shards
     here, there = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("here", "there"))
@@ -219,12 +221,12 @@ def test_bad_blocks_are_named(two_workers):
     bad = LOGITS.copy()
     bad[1500, 3] = np.nan
     with pytest.raises(ts.InputError, match=r"block 2: logits\[100, 3\] is NaN"):
-        on_dask.sweep(array.from_array(bad, chunks=(700, 8)), LABELS, client=two_workers)
+        on_cluster(array.from_array(bad, chunks=(700, 8)), LABELS, client=two_workers)
     uneven = [dask.delayed(LOGITS[:9]), dask.delayed(LOGITS[9:20, :7])]
     with pytest.raises(ts.InputError, match="block 1 has 7 columns"):
-        on_dask.sweep(uneven, LABELS[:20], client=two_workers)
+        on_cluster(uneven, LABELS[:20], client=two_workers)
     with pytest.raises(ts.InputError, match="labels must"):
-        on_dask.sweep(array.from_array(LOGITS, chunks=700), LABELS[:-1], client=two_workers)
+        on_cluster(array.from_array(LOGITS, chunks=700), LABELS[:-1], client=two_workers)
 
 
 def test_without_a_client(monkeypatch):
@@ -233,12 +235,12 @@ def test_without_a_client(monkeypatch):
 
     monkeypatch.setattr(distributed, "get_client", none)
     with pytest.raises(ts.InputError, match="no active dask client"):
-        on_dask.sweep(LOGITS, LABELS)
+        on_cluster(LOGITS, LABELS)
 
 
 def test_the_active_client_is_taken(two_workers, here):
     with two_workers.as_current():
-        assert on_dask.check(here, FRESH, FRESH_LABELS).rows == 1000
+        assert here.check(on_cluster(FRESH, FRESH_LABELS)).rows == 1000
 
 
 def test_thresholds_by_group_answer_dask_arrays():
@@ -260,13 +262,24 @@ def test_groups_go_with_their_rows(two_workers, kind, tmp_path):
         ts.save(tmp_path / "rows.npz", ts.Logits(logits, labels))
     given = {"dask": array.from_array(logits, chunks=(170, 3)), "stored": str(tmp_path / "rows.npz")}
     beside = None if kind == "stored" else labels
-    there = on_dask.fit(ts.TwoTemperaturePredictor(**asked), given[kind], beside, groups=sites, client=two_workers)
+    there = ts.TwoTemperaturePredictor(**asked).fit(on_cluster(given[kind], beside, groups=sites, client=two_workers))
     assert checksum_of(there.document_) == checksum_of(alone.document_)
-    found = on_dask.check(there, FRESH, FRESH_LABELS, groups=fresh_sites, client=two_workers)
+    found = there.check(on_cluster(FRESH, FRESH_LABELS, groups=fresh_sites, client=two_workers))
     expected = alone.check(FRESH, FRESH_LABELS, groups=fresh_sites)
     assert found.to_json_dict() == expected.to_json_dict()
     options = {"temperatures": [1.0], "methods": ["lac"], "trials": 2, "grouping": "group"}
     np.testing.assert_array_equal(
-        on_dask.sweep(given[kind], beside, groups=sites, client=two_workers, **options).trial_values,
+        ts.sweep(on_cluster(given[kind], beside, groups=sites, client=two_workers), **options).trial_values,
         ts.sweep(rows, **options).trial_values,
     )
+
+
+def test_lazy_answers_carry_the_action():
+    noise = np.random.default_rng(13).normal(scale=8.0, size=(len(LOGITS) + len(FRESH), 8))  # so that not all are right
+    hard, rows = LOGITS + noise[: len(LOGITS)], FRESH + noise[len(LOGITS) :]
+    model = ts.TwoTemperaturePredictor("lac", prefer="small", answer="error<=0.1", review="size>2").fit(hard, LABELS)
+    found = on_dask.predict(model, array.from_array(rows, chunks=(130, 3)))
+    known = model.predict_arrays(rows)
+    np.testing.assert_array_equal(found.actions.compute(scheduler="sync"), known.actions)
+    np.testing.assert_array_equal(found.sets.compute(scheduler="sync"), known.sets)
+    assert len({*known.actions.tolist()}) > 1

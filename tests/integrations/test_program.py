@@ -15,8 +15,7 @@ from thermoset.arrays import pairs
 from thermoset.errors import InputError
 from thermoset.integrations.numpy import OPERATIONS, to_numpy
 from thermoset.integrations.program import Program
-from thermoset.integrations.program.draws import signed, u_of_rows
-from thermoset.integrations.program.operations import Operations
+from thermoset.integrations.program.operations import Operations, signed, u_of_rows
 from thermoset.integrations.program.sets import band_of, cut_of
 from thermoset.rows import gaps_of, sort_ascending
 from thermoset.scores import PlainScore
@@ -118,7 +117,7 @@ def test_numpy_takes_ids_u_and_many_blocks_and_answers_nothing_for_rows_without_
 @given(ROWS.map(whole), st.sampled_from([0, 1, 2**63, 2**64 - 1]))
 def test_torch_draws_the_bits_of_the_library(rows, seed):
     torch = require("torch", "torch")
-    from thermoset.integrations.torch.tensors import TensorOperations
+    from thermoset.integrations.torch.module import TensorOperations
 
     ops, n_logits = TensorOperations(), min(4, rows.shape[1])
     largest = ops.largest(torch.from_numpy(rows), n_logits)

@@ -1,5 +1,7 @@
 """LightGBM and XGBoost as they are installed, through the same methods as every other classifier."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -57,3 +59,25 @@ def test_names_and_frames():
     assert model.classes_.tolist() == NAMES.tolist()
     assert model.feature_names_in_.tolist() == frame.columns.tolist()
     assert set(model.predict(frame[300:])) <= set(NAMES)
+
+
+def test_names_for_estimators_that_take_numbers_alone():
+    """XGBoost refuses names: it is fitted on numbers, and everything that users see has the names."""
+    module = require("xgboost", "boosting")
+    booster = module.XGBClassifier(n_estimators=10, n_jobs=1)
+    named = quick(booster, cv=2).fit(X[FIT], NAMES[Y[FIT]])
+    numbered = quick(booster, cv=2).fit(X[FIT], Y[FIT])
+    assert named.classes_.tolist() == NAMES.tolist()
+    np.testing.assert_array_equal(named.predict_set(X[NEW]), numbered.predict_set(X[NEW]))
+    np.testing.assert_array_equal(named.predict(X[NEW]), NAMES[numbered.predict(X[NEW])])
+    np.testing.assert_array_equal(named.estimator_.predict(X[NEW]), NAMES[numbered.estimator_.predict(X[NEW])])
+    again = pickle.loads(pickle.dumps(named))  # noqa: S301
+    np.testing.assert_array_equal(again.predict_set(X[NEW]), named.predict_set(X[NEW]))
+    cross = quick(booster, cv=2, conformal="cross").fit(X[FIT], NAMES[Y[FIT]])
+    assert cross.classes_.tolist() == NAMES.tolist()
+
+
+def test_other_errors_of_an_estimator_come_through():
+    module = require("xgboost", "boosting")
+    with pytest.raises(ValueError, match="max_depth"):
+        quick(module.XGBClassifier(n_estimators=2, max_depth=-3), cv=2).fit(X[FIT], NAMES[Y[FIT]])

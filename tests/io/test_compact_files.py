@@ -141,7 +141,7 @@ def test_other_kinds_of_files_cannot_hold_them(tmp_path):
 def test_a_file_is_compacted_as_rows_in_memory_are(kind, suffix, tmp_path, monkeypatch):
     rows = ts.Logits(LOGITS, LABELS, ROWS.classes)
     ts.save(tmp_path / f"val_logits{kind}", rows)
-    monkeypatch.setattr("thermoset.data.compacting.block_rows", lambda _: 7)
+    monkeypatch.setattr("thermoset.data.top_k.block_rows", lambda _: 7)
     opened = ts.open(tmp_path / f"val_logits{kind}")
     ts.save(tmp_path / f"cut{suffix}", ts.compact(opened, 10))
     with pytest.raises(InputError, match=r"thermoset\.load"):

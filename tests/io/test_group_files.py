@@ -66,27 +66,6 @@ def blocks_of(path, rows=5, **options):
 # -- round trips ---------------------------------------------------------------------------------------------------
 
 
-def test_every_format_keeps_groups(tmp_path, suffix):
-    path = tmp_path / f"val{suffix}"
-    save(path, VAL)
-    loaded = load(path)
-    assert loaded.groups == VAL.groups
-    assert loaded.groups.names == VAL.groups.names
-    assert np.array_equal(loaded.labels, VAL.labels)
-    assert loaded.classes == VAL.classes  # groups are no class
-    assert np.array_equal(loaded.logits, VAL.logits)
-    assert ts.open(path).groups == VAL.groups
-    assert blocks_of(path) == GROUPS.tolist()
-
-
-def test_without_groups_there_are_none(tmp_path, suffix):
-    path = tmp_path / f"val{suffix}"
-    save(path, Logits(VAL.logits, VAL.labels))
-    assert load(path).groups is None
-    assert ts.open(path).groups is None
-    assert blocks_of(path) == [None] * N
-
-
 NAMES = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1).filter(str.strip)
 GROUP = st.one_of(NAMES, st.integers(-(2**63), 2**63 - 1), st.sampled_from(["007", "7", "-0", "1e5", "NaN", "true"]))
 
@@ -115,15 +94,6 @@ def test_compact_files_keep_groups(tmp_path, kind):
     save(path, rows)
     assert load(path) == rows
     assert blocks_of(path, rows=7) == groups
-
-
-def test_a_thousand_groups(tmp_path, suffix):
-    names = [f"camera {i}" for i in range(1000)]
-    rows = Logits(np.zeros((3000, 2), np.float32), groups=names * 3)
-    save(tmp_path / f"val{suffix}", rows)
-    found = load(tmp_path / f"val{suffix}").groups
-    assert found == rows.groups
-    assert found.counts.tolist() == [3] * 1000
 
 
 # -- where they are ------------------------------------------------------------------------------------------------
@@ -321,13 +291,6 @@ def test_missing_values_of_a_table(tmp_path):
     require("pyarrow.parquet", "io").write_table(table, tmp_path / "val.parquet")
     with pytest.raises(FileFormatError, match="'groups' must hold one value"):
         load(tmp_path / "val.parquet")
-
-
-def test_objects_are_never_unpickled(tmp_path):
-    np.savez(tmp_path / "val.npz", logits=np.zeros((2, 2)), groups=np.array(["a", None], dtype=object))
-    for read in (load, ts.open, blocks_of):
-        with pytest.raises(FileFormatError, match="pickles are never read"):
-            read(tmp_path / "val.npz")
 
 
 def test_groups_within_the_limit(tmp_path):

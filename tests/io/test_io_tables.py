@@ -6,7 +6,7 @@ import pytest
 
 from parts import require
 from thermoset.errors import InputError
-from thermoset.io.columns import write_table
+from thermoset.io.predictions import write_table
 
 TABLE = {"name": ["a,b", 'say "x"'], "value": [0.1, float("inf")], "rows": [1, 2]}
 

@@ -1,8 +1,6 @@
 """ts.open: files as one set of rows, and what is said of a shard that does not fit, before the work."""
 
-import os
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +10,7 @@ import thermoset as ts
 from helpers_io import PARTS
 from parts import require
 from thermoset.data import Logits
-from thermoset.errors import FileFormatError, InputError, MissingExtraError
+from thermoset.errors import FileFormatError, InputError
 from thermoset.io import read_values, save
 
 RNG = np.random.default_rng(7)
@@ -293,15 +291,6 @@ def test_bad_labels_are_named(tmp_path):
     refused(tmp_path, tmp_path / "part-1.npz", r"labels must have shape \(2,\)")
 
 
-def test_missing_extras_are_named(tmp_path, monkeypatch):
-    require("zarr", "zarr")
-    save(tmp_path / "val.zarr", some_rows(3))
-    for loaded in [name for name in sys.modules if name == "zarr" or name.startswith("zarr.")]:
-        monkeypatch.setitem(sys.modules, loaded, None)
-    with pytest.raises(MissingExtraError, match=r"needs zarr.*thermoset\[zarr\]"):
-        ts.open(tmp_path)
-
-
 # -- shards that come twice ----------------------------------------------------------------------------------------
 
 
@@ -318,13 +307,6 @@ def test_a_file_that_comes_twice(tmp_path, suffix):
     refused(tmp_path, link, f"is the same file as {one}")
     assert ts.open(tmp_path, allow_duplicates=True).n_rows == 14
     assert ts.open([one, one, one], allow_duplicates=True).n_rows == 15
-
-
-def test_hard_links(tmp_path):
-    saved(tmp_path, ".npz", [some_rows(5)])
-    one, other = tmp_path / "part-0.npz", tmp_path / "part-1.npz"
-    os.link(one, other)
-    refused(tmp_path, other, f"is the same file as {one}")
 
 
 # -- many ----------------------------------------------------------------------------------------------------------

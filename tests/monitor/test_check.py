@@ -209,7 +209,7 @@ def test_p_values_of_exact_laws_are_not_larger_than_they_must_be(case):
     law = cache(lambda n, m: metrics.coverage_law(n, m, ALPHA).pmf(np.arange(m + 1)))
     middle = []
     for report in reports_over_splits(case):
-        groups = report.promise.class_pools(6)
+        groups = report.promise.class_parts(6)
         rows = groups.total(report.classes.rows)
         mass = np.ones(1)
         for n, m in zip(groups.pools[groups.promised], rows[groups.promised], strict=True):

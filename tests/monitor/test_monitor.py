@@ -12,7 +12,8 @@ from sklearn.exceptions import NotFittedError
 import thermoset as ts
 from law import generated
 from thermoset.calibration import confidence_at
-from thermoset.predictor.document import ConfidenceReference, read_document, write_document
+from thermoset.predictor.document import read_document, write_document
+from thermoset.predictor.stored import ConfidenceReference
 
 
 def rows_of(n_rows, seed=0, n_classes=4, **more):
@@ -182,7 +183,7 @@ def test_a_stream_of_real_rows_and_a_planted_change():
     said = str(status)
     assert "This most likely began with day 11 (2026-01-11): coverage has been 0." in said
     assert "points below the promise" in said
-    assert "thermoset recalibrate" in said
+    assert "thermoset adapt" in said
 
 
 def test_harder_rows_without_labels_raise_an_alarm(predictor):

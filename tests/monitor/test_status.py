@@ -136,7 +136,7 @@ def test_a_kept_promise_raises_no_alarm_and_a_broken_one_says_since_when():
     said = str(found)
     assert "Coverage is lower than promised: alarm in day 2" in said
     assert "This most likely began with day 20" in said
-    assert "thermoset recalibrate" in said
+    assert "thermoset adapt" in said
     under = next(test for test in found.tests if test.name == "under")
     assert under.crossed_batch in (20, 21, 22)
     assert under.crossed_row == state.coverage.under.crossed
@@ -195,7 +195,7 @@ def test_the_last_batch_is_told_beside_all_rows():
     of = reference()
     state = after(after(started(of), of, drawn(300, 32)), of, drawn(100, 33, coverage=0.8))
     last = summarize(state, of).batches[-1]
-    assert f"{last.hits / 100:.4f} on the 100 of the last batch" in str(summarize(state, of))
+    assert f"{last.hits / 100:.4f} on 100 labelled rows" in str(summarize(state, of))
 
 
 def test_a_detector_alarms_in_the_call_in_which_it_sees_a_change():
@@ -272,7 +272,7 @@ def test_classes_without_a_promise_are_notes_and_never_alarm():
 def test_clusters_and_the_null_cluster():
     promise = Promise("0.1", [300, 300, 500, 999], "cluster", group_of_class=[0, 0, 1, -1])
     of = reference(promise)
-    groups = promise.class_pools(4)
+    groups = promise.class_parts(4)
     rows = drawn(1200, 17, coverage=0.6)
     rows = replace(rows, part=groups.of_class[rows.label])
     found = summarize(after(started(of), of, rows, kind="cluster"), of)

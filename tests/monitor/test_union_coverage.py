@@ -13,7 +13,7 @@ from thermoset.monitor.promise import Promise, part_laws, union_coverage
 
 def p_value(pools, rows, hits, alpha=0.2):
     promise = Promise(alpha, pools, "interpolated", exact=False, group_of_class=np.arange(len(pools)))
-    laws = part_laws(promise.class_pools(len(pools)), np.array(rows), promise)
+    laws = part_laws(promise.class_parts(len(pools)), np.array(rows), promise)
     return union_coverage(laws, np.array(rows), np.array(hits), promise)
 
 

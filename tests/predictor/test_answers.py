@@ -15,9 +15,9 @@ from thermoset.arrays import pairs
 from thermoset.calibration.confidence import top_odds
 from thermoset.errors import BudgetWarning, FileFormatError, InputError
 from thermoset.integrations.batches import Predictor
-from thermoset.predictor.document import Thresholds
 from thermoset.predictor.many_files import predict_shards
 from thermoset.predictor.sets import ACTIONS, ANSWER, CHOOSE, REVIEW
+from thermoset.predictor.stored import Thresholds
 
 N = 6000
 
@@ -75,6 +75,13 @@ def test_sizes_decide_between_choice_and_review(predictor, fresh):
     others = found != "answer"
     np.testing.assert_array_equal(found[others] == "review", (sizes[others] == 0) | (sizes[others] > 4))
     assert set(found) == set(ACTIONS)
+
+
+def test_sets_are_chosen_for_the_rows_that_people_see(predictor, fresh):
+    others = predictor.predict_actions(fresh) != "answer"
+    low, high = predictor.choice_.outlook.size_ends
+    assert low < predictor.set_sizes(fresh)[others].mean() < high
+    assert predictor.set_sizes(fresh).mean() < low
 
 
 def test_records_arrays_and_batches_have_the_same_actions(predictor, fresh):

@@ -121,7 +121,7 @@ def test_what_is_said_of_another_level(one, tmp_path):
 
 @pytest.mark.slow
 def test_a_page_of_another_level_says_which_numbers_are_about_which(one):
-    for module in ("altair", "vl_convert", "jinja2"):
+    for module in ("vl_convert", "jinja2"):
         require(module, "report")
     from thermoset.report import build_report, render_page
 

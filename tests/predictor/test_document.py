@@ -16,12 +16,12 @@ from law import generated
 from thermoset.arrays import pairs
 from thermoset.conformal.calibration_scores import CalibrationScores
 from thermoset.conformal.groupings import resolve_grouping
-from thermoset.conformal.methods import Method
-from thermoset.conformal.recipe import Recipe
+from thermoset.conformal.recipe import Method, Recipe
 from thermoset.conformal.scoring import Scoring
 from thermoset.errors import FileFormatError, InputError
-from thermoset.predictor.document import SCHEMA, StoredScores, Thresholds, pool_of_rows, read_document, write_document
+from thermoset.predictor.document import SCHEMA, read_document, write_document
 from thermoset.predictor.leakage import fingerprint
+from thermoset.predictor.stored import StoredScores, Thresholds, pool_of_rows
 from thermoset.scores import APS, LAC, RAPS, SAPS, RankLimited
 from tiers import examples
 

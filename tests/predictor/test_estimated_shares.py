@@ -10,8 +10,8 @@ import thermoset as ts
 from conftest import real_file
 from thermoset.calibration import probabilities
 from thermoset.errors import CoverageWarning, InputError
-from thermoset.predictor import label_shift
-from thermoset.predictor.label_shift import (
+from thermoset.predictor import class_shares
+from thermoset.predictor.class_shares import (
     FEWEST_ROWS,
     UNIT,
     ShareReference,
@@ -19,8 +19,8 @@ from thermoset.predictor.label_shift import (
     _no_numbers,
     estimate_priors,
     learn_shares,
-    shares_of,
 )
+from thermoset.predictor.label_shift import LabelShift, shares_of
 from thermoset.uniforms import trial_keys
 from tiers import examples
 
@@ -147,7 +147,7 @@ def test_biased_classes_do_no_harm(kind):
         rows = data.take(planted(data, pool, rng, target))
         found = estimate_priors(rows, temperature, counts, reference, bootstrap=60, random_state=draw)
         inside.append((found.low <= target) & (target <= found.high))
-        shift = label_shift.LabelShift(
+        shift = LabelShift(
             source=tuple(found.source), target=tuple(found.target), effective_rows=1.0, smoothing=1 / 1000
         )
         model = ts.ConformalClassifier("lac", 0.1, temperature)
@@ -235,7 +235,7 @@ def test_progress_ends_with_all_resamples():
 
 
 def test_shares_that_still_move_are_told(monkeypatch):
-    monkeypatch.setattr(label_shift, "_MOST_STEPS", 1)
+    monkeypatch.setattr(class_shares, "_MOST_STEPS", 1)
     rows = ts.Logits(drawn(200, 5, [0.7, 0.1, 0.1, 0.05, 0.05], 0))
     with pytest.warns(CoverageWarning, match="still changing after 2 EM steps"):
         found = estimate_priors(rows, 1.0, np.full(5, 9), even(5), **NONE)

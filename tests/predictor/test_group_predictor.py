@@ -9,7 +9,8 @@ import thermoset as ts
 from law import generated
 from thermoset.conformal.recipe import Recipe
 from thermoset.errors import CoverageWarning, FileFormatError, InputError
-from thermoset.predictor.document import Thresholds, read_document, write_document
+from thermoset.predictor.document import read_document, write_document
+from thermoset.predictor.stored import Thresholds
 
 SITES = ("east", "north", "west")
 ALPHA = 0.2

@@ -12,8 +12,9 @@ from engines import ENGINES
 from law import generated
 from thermoset.calibration import probabilities
 from thermoset.errors import CoverageWarning, FileFormatError, InputError
-from thermoset.predictor.document import Thresholds, checksum_of, read_document, write_document
+from thermoset.predictor.document import checksum_of, read_document, write_document
 from thermoset.predictor.label_shift import read_priors, require_shiftable, shares_of, source_counts
+from thermoset.predictor.stored import Thresholds
 
 LOGITS, LABELS = generated(1200, 4, signal=0.0)
 LOGITS = LOGITS / 4

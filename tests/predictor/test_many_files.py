@@ -17,7 +17,7 @@ from parts import require
 from thermoset.errors import InputError
 from thermoset.io import PREDICTION_SUFFIXES, open_predictions, predictions
 from thermoset.io.files import lock
-from thermoset.predictor.document import Thresholds, write_document
+from thermoset.predictor.document import write_document
 from thermoset.predictor.many_files import (
     JOURNAL,
     MANIFEST,
@@ -27,6 +27,7 @@ from thermoset.predictor.many_files import (
     predict_shard,
     predict_shards,
 )
+from thermoset.predictor.stored import Thresholds
 
 NAMES = ("ant", "bee", "cow", "dog")
 ROWS = {"day=1/part-2.npz": 40, "day=1/part-10.npy": 7, "day=2/part-0.csv": 23, "last.npz": 30}

@@ -40,7 +40,8 @@ def test_it_is_made_of_the_estimators(predictor, data, fresh):
     choice = choose(calibration, ts.Recipe(random_state=3), **asked)
     sets = ts.ConformalClassifier("raps", 0.1, choice.temperature, random_state=3).fit(conformal)
     assert predictor.temperature_ == scaler.temperature_
-    assert predictor.choice_ == choice
+    assert predictor.choice_.setting == choice.setting  # conformal rows say what other settings would give, no more
+    assert predictor.choice_ == choose(calibration, ts.Recipe(random_state=3), conformal=conformal, **asked)
     assert predictor.temperature_sets_ == choice.temperature
     assert predictor.threshold_ == sets.threshold_
     np.testing.assert_array_equal(predictor.predict_proba(fresh), scaler.predict_proba(fresh))
@@ -351,7 +352,7 @@ def test_bad_splits(data):
         predictor.fit_split(data, (data.logits, None))
     with pytest.raises(InputError, match="same classes in the same order"):
         predictor.fit_split(data, ts.Logits(data.logits[:, :5], data.labels % 5))
-    with pytest.raises(InputError, match="needs at least 18 calibration rows; got 10"):
+    with pytest.raises(InputError, match="10 of the 20 rows"):
         predictor.fit(data.take(np.arange(20)))
 
 

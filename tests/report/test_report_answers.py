@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_page_shows_the_curve_and_the_rule():
-    require("altair", "report")
+    require("vl_convert", "report")
     rng = np.random.default_rng(0)
     labels = rng.integers(5, size=5000)
     logits = rng.normal(size=(5000, 5)) + np.where(rng.random((5000, 1)) < 0.6, 6.0, 1.5) * np.eye(5)[labels]

@@ -16,7 +16,7 @@ from thermoset.errors import InputError
 from thermoset.metrics import size_stratified_coverage, size_stratified_coverage_violation
 from thermoset.monitor.check import check_rows
 from thermoset.report import build_report
-from thermoset.report.set_facts import label_pairs, pick_examples, set_facts
+from thermoset.report.build import label_pairs, pick_examples, set_facts
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import thermoset as ts
 from law import generated
 from parts import require
 
-for module in ("altair", "vl_convert", "jinja2"):
+for module in ("vl_convert", "jinja2"):
     require(module, "report")
 
 from thermoset.report import build_report, render_page  # noqa: E402

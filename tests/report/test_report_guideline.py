@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from thermoset.report.guideline import guideline
+from thermoset.report.page import guideline
 from thermoset.report.words import SCORE_WORDS
 from thermoset.scores import SCORES
 
@@ -18,7 +18,7 @@ def texts(drawing):
 
 
 def test_the_picture_of_the_docs_is_the_drawing():
-    """To write it anew: python -c "from thermoset.report.guideline import guideline; print(guideline(), end='')"."""
+    """To write it anew: python -c "from thermoset.report.page import guideline; print(guideline(), end='')"."""
     assert PICTURE.read_text(encoding="utf-8") == guideline()
 
 

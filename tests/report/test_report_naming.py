@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thermoset.report.naming import shortened
+from thermoset.report.shell import shortened
 
 
 @given(st.text(min_size=1), st.integers(0, 10_000))

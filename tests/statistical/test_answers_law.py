@@ -40,7 +40,7 @@ def facts(name):
 def draw(name, error, n, rng):
     """A rule from n rows of a file: thresholds that were proposed, the claim, and the rows that proved it."""
     g, right, _ = facts(name)
-    rows, n_first = rng.integers(len(g), size=n), int(n * float(calibration_share(n)))
+    rows, n_first = rng.integers(len(g), size=n), int(n * float(calibration_share(n, 100)))
     first, rest = rows[:n_first], rows[n_first:]
     risk = 1 / (1 + np.exp(g[first]))
     found = propose(g[first], right[first], risk, TRUST, Fraction(error), DELTA, len(rest), 0)

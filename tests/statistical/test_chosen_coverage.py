@@ -11,7 +11,10 @@ from law import generated, law, z_over_splits
 from thermoset.errors import BudgetWarning
 from thermoset.tuning import Search, menu, read_preference, settle
 
-pytestmark = pytest.mark.long
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.filterwarnings("ignore::thermoset.errors.RepeatedRowsWarning"),
+]  # drawn with replacement
 
 ALPHA, N_CALIBRATION, N_CONFORMAL, N_EVALUATION, SPLITS = "0.1", 120, 100, 1500, 200
 LOGITS, LABELS = generated(20_000, 6, signal=-1.0, seed=0)
@@ -63,9 +66,9 @@ def chosen(prefer, *, exact_only=False):
         nonlocal model, left
         if left == 0:
             found, again = (settled(prefer, kinds, calibration, rows) for rows in (conformal, OTHERS))
-            assert (found.recipe, found.temperature) == (again.recipe, again.temperature)
-            recipe = next(kind for kind in kinds if kind.score == found.recipe.score)
-            model, left = ts.ConformalClassifier.of(recipe.change(temperature=found.temperature)), TIMES
+            assert found.setting == again.setting
+            recipe = next(kind for kind in kinds if kind.score == found.setting.score)
+            model, left = ts.ConformalClassifier.of(recipe.change(temperature=found.setting.temperature)), TIMES
         left -= 1
         return model.fit(conformal)
 
@@ -76,8 +79,8 @@ def protecting(calibration, conformal):
     """The level that protects classes is chosen on all rows, and tightened in a way that keeps the promise."""
     kinds = [ts.Recipe("lac", ALPHA)]
     found = settled("protect", kinds, calibration, conformal)
-    model = ts.ConformalClassifier.of(kinds[0].change(temperature=found.temperature)).fit(conformal)
-    return model.tighten(found.recipe.alpha, calibration)
+    model = ts.ConformalClassifier.of(kinds[0].change(temperature=found.setting.temperature)).fit(conformal)
+    return model.tighten(found.setting.alpha, calibration)
 
 
 @pytest.mark.parametrize("prefer", ["small", "even"])

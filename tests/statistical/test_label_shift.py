@@ -14,7 +14,8 @@ from thermoset.arrays import Floats
 from thermoset.conformal.calibration_scores import Weights
 from thermoset.levels import conformal_rank
 from thermoset.metrics import coverage_law
-from thermoset.predictor.label_shift import LabelShift, estimate_priors, learn_shares, shares_of
+from thermoset.predictor.class_shares import estimate_priors, learn_shares
+from thermoset.predictor.label_shift import LabelShift, shares_of
 
 pytestmark = pytest.mark.long
 

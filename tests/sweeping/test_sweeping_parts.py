@@ -11,7 +11,7 @@ from law import generated
 from sweeping.composition import assert_equal_to_composition
 from thermoset import metrics
 from thermoset.calibration import confidence_at
-from thermoset.data.compacting import compact
+from thermoset.data.top_k import compact
 from thermoset.errors import BoundWarning, CoverageWarning, InputError
 from thermoset.rows import memory_budget
 from thermoset.sweeping import Protocol, draw_trial, sweep

@@ -69,7 +69,7 @@ def test_every_row_its_own_value_is_a_plain_split_of_the_same_sizes():
     [
         (PATIENTS[:-1], "split_by must have one value for each of 240 rows; got 239"),
         ([None, *PATIENTS[1:]], r"split_by\[0\] is missing"),
-        (np.zeros(240), "3 pieces need at least 3 groups; got 1"),
+        (np.zeros(240), "at least 3 different values"),
     ],
 )
 def test_bad_values_are_refused(bad, said):

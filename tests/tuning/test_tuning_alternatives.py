@@ -23,7 +23,7 @@ from thermoset.tuning.choice import (
 
 def test_the_recommended_setting_comes_first_then_the_named_ones_by_size():
     found = alternatives(made_choice())
-    assert [one.name for one in found] == ["recommended", "T = 1", "clustered", "T*", "the paper's T-hat", "Mondrian"]
+    assert [one.name for one in found] == ["recommended", "T = 1", "clustered", "T*", "most even T-hat", "Mondrian"]
     assert [one.chosen for one in found] == [True, False, False, False, False, False]
     assert found[0].outlook.setting.title == "LAC, T = 2.00, alpha 0.06"
 
@@ -41,7 +41,7 @@ def test_a_setting_with_several_names_has_them_together():
     found = alternatives(kept_choice())
     assert found[0].names == ("recommended", "T = 1")
     assert found[0].name == "recommended, T = 1"
-    assert [one.name for one in found[1:]] == ["clustered", "T*", "the paper's T-hat", "Mondrian"]
+    assert [one.name for one in found[1:]] == ["clustered", "T*", "most even T-hat", "Mondrian"]
 
 
 def test_a_recommendation_that_the_frontier_lacks_is_shown_all_the_same():

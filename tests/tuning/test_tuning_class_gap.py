@@ -161,3 +161,19 @@ def test_threads_change_nothing(monkeypatch):
         curves = estimates_of(data, ts.Recipe(), GRID, 300)
         excess.append(ClassGaps(curves.hits).excess(0.05))
     np.testing.assert_array_equal(*excess)
+
+
+def test_a_few_very_hard_classes_are_not_taken_for_certain():
+    """Hard classes are hit or missed, easy ones almost surely hit: the noise is that of the hard ones."""
+    n_classes, hard, n, draws = 96, 8, 960, 100
+    rng, truth = np.random.default_rng(0), np.where(np.arange(n_classes) < hard, 0.54, 0.9 + 0.36 / 11)
+    found, claimed = np.empty(draws), np.empty(draws)
+    for t in range(draws):
+        classes = rng.integers(0, n_classes, n)
+        easy = truth[classes] + rng.uniform(-0.06, 0.06, n)
+        hit = np.where(classes < hard, rng.random(n) < 0.54, easy)
+        sample = ClassSample(classes, n_classes, seed=0)
+        hits = ClassHits(sample, 0.1, *(values[None] for values in sample.measured(hit)))
+        found[t], claimed[t] = hits.squares[0], hits.errors(np.sqrt(np.maximum(hits.squares, 0))).std()
+    assert found.mean() == pytest.approx(np.mean((truth - 0.9) ** 2), abs=4 * found.std() / np.sqrt(draws))
+    assert claimed.mean() > 0.85 * found.std()

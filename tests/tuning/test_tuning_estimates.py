@@ -11,7 +11,8 @@ from on_arrays import estimates_of, label_scores, predict_sizes
 from thermoset.arrays import pairs
 from thermoset.rows import ArrayRows, SortedRows, memory_budget
 from thermoset.scores import SCORES
-from thermoset.sweeping.engine import expected_hits, expected_sizes, label_parts, solve_thresholds
+from thermoset.sweeping.engine import label_parts
+from thermoset.sweeping.expectations import expected_hits, expected_sizes, solve_thresholds
 from thermoset.tuning.estimates import (
     FIFTHS,
     STRICTER,
@@ -146,8 +147,8 @@ def test_the_top_label_is_kept_where_sets_may_not_be_empty():
     assert 0.6 < top.mean() < 0.8
     for alpha in (0.1, 0.5):
         found = estimates_of(data, setting(alpha=alpha, allow_empty=False), np.array([3.0]), 100)
-        assert found.left_out[0, found.level] == 0.0
-        assert found.empty[0, found.level] == 0.0
+        made = ts.tuning.choose(data, found.recipe, calibrated=3.0, temperatures=[3.0])
+        assert made.outlook.misses.left_out == made.outlook.empty_share == 0.0
         # coverage is the level's, and no less than the accuracy
         covered = 1 - found.missed[0, found.level].sum() / 400
         assert covered == pytest.approx(max((1 - alpha) * 401 / 400, top.mean()), abs=1e-9)
@@ -254,7 +255,8 @@ def test_which_rows_lose_coverage_is_what_sets_show(rows):
         sets = ts.ConformalClassifier("raps", 0.1, 2.0).fit(rows, u=u).predict_set(rows, u=u)
         left[t] = ((top == rows.labels) & ~sets[np.arange(len(rows)), top]).mean()
         empty[t] = [(~sets.any(axis=1))[order == k].mean() for k in range(FIFTHS)]
-    assert abs(left.mean() - found.left_out[0, found.level]) < 5 * left.std() / np.sqrt(draws) + 2e-3
+    made = ts.tuning.choose(rows, found.recipe, calibrated=2.0, temperatures=[2.0])
+    assert abs(left.mean() - made.outlook.misses.left_out) < 5 * left.std() / np.sqrt(draws) + 2e-3
     np.testing.assert_allclose(empty.mean(axis=0), found.empty_fifths[0, found.level], atol=0.02)
     assert found.empty_fifths[0, found.level, -1] > found.empty_fifths[0, found.level, 0]
 

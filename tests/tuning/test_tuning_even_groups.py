@@ -108,7 +108,7 @@ def test_sites_are_covered_alike_at_the_temperature_that_makes_probabilities_tru
 
 def settled(data, even, prefer="even"):
     given = {"calibration": data, "candidates": (APS,), "calibrated": 3.0, "n_conformal": len(data)}
-    return settle(Search(**given, even=even, only=np.array(GRID)), read_preference(prefer)).temperature
+    return settle(Search(**given, even=even, only=np.array(GRID)), read_preference(prefer)).setting.temperature
 
 
 @pytest.mark.parametrize("bias", [0.0, 1.0], ids=["classes alike", "classes differ"])

@@ -6,7 +6,7 @@ import pytest
 
 from thermoset.errors import InputError
 from thermoset.tuning import read_preference
-from thermoset.tuning.preferences import Even, GapBudget, Protect, SizeBudget, Small
+from thermoset.tuning.preferences import Even, GapBudget, Protect, ProtectClasses, SizeBudget, Small
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from thermoset.tuning.preferences import Even, GapBudget, Protect, SizeBudget, S
         ("small", Small(), "small"),
         ("even", Even(), "even"),
         ("protect", Protect(), "protect"),
-        ("classes >= 0.85", Protect(0.85), "classes>=0.85"),
+        ("classes >= 0.85", ProtectClasses(0.85), "classes>=0.85"),
     ],
 )
 def test_preferences(prefer, expected, text):

@@ -90,6 +90,17 @@ def test_conformal_rows_decide_the_level_and_nothing_else(rows):
     assert found[0].setting.alpha != found[1].setting.alpha
 
 
+def test_what_the_screen_offers_is_what_protecting_gives(rows):
+    """The level, the size and the worst tenth, from all rows: the screen of "small" has no guess of its own."""
+    calibration, conformal = rows.split(0.5)
+    asked = {"calibrated": 1.5, "n_conformal": len(conformal), "conformal": conformal}
+    small, safe = (choose(calibration, ts.Recipe("raps"), prefer=prefer, **asked) for prefer in ("small", "protect"))
+    (offer,) = (at for at in small.frontier if at.name == "prefer protect")
+    assert safe.met
+    assert offer.setting == safe.setting
+    assert (offer.size, offer.worst_tenth) == (safe.outlook.size, safe.outlook.worst_tenth)
+
+
 def test_a_laxer_wish_needs_no_stricter_level(rows):
     choice = choose(rows, ts.Recipe("lac"), prefer="classes>=0.3", calibrated=1.5)
     assert choice.met

@@ -39,7 +39,7 @@ def settled(calibration, prefer, best, n_conformal):
     search = Search(calibration=calibration, candidates=(ts.Recipe(),), calibrated=best, n_conformal=n_conformal)
     found = settle(search, read_preference(prefer))
     assert found.met
-    return found.temperature
+    return found.setting.temperature
 
 
 @cache
@@ -55,7 +55,7 @@ def tuned(name, prefer):
         temperature = settled(calibration, prefer, best, len(conformal))
         if t == 0:
             whole = choose(calibration, ts.Recipe(), prefer=prefer, calibrated=best, n_conformal=len(conformal))
-            assert whole.temperature == temperature
+            assert whole.setting.temperature == temperature
         model = ts.ConformalClassifier("raps", 0.1, temperature).fit(conformal, u=drawn.u[drawn.conformal])
         sets = model.predict_set(evaluation, u=drawn.u[drawn.evaluation])
         gap = ts.metrics.top_coverage_gap(sets, evaluation.labels, 0.1)

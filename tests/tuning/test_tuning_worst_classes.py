@@ -95,7 +95,7 @@ def test_stricter_levels_make_surer():
 def test_one_class_is_its_own_tenth():
     """Of two classes the worst is the smaller of two draws of the law: its mean is known."""
     n, k = 99, conformal_rank(99, 0.1)
-    found = tenths_by_law(np.full(2, n), 0.1, seed=0)
+    found = tenths_by_law(np.full(2, n), np.full(2, k), seed=0)
     grid = np.linspace(0, 1, 20_001)
     smaller = np.trapezoid(beta.sf(grid, k, n + 1 - k) ** 2, grid)
     assert found.worst.mean() == pytest.approx(smaller, abs=4 * found.worst.std() / np.sqrt(len(found.worst)))

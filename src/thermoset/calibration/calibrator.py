@@ -16,8 +16,8 @@ from thermoset.arrays import Block, Floats, Ints, as_float64
 from thermoset.calibration.classes import ClassCorrection, try_correction
 from thermoset.calibration.confidence import ConfidenceMap, block_odds, top_odds, try_map
 from thermoset.calibration.temperature import TemperatureScaler
-from thermoset.data import Logits, checked_rows
-from thermoset.data.top_rows import tops_of
+from thermoset.data import Logits
+from thermoset.data.top_k import tops_of
 from thermoset.errors import InputError
 from thermoset.rows import Progress, map_rows, top_labels
 
@@ -179,7 +179,7 @@ def _correct_classes(
     own, rows = labels[fit.rows], fit.out_of_fold(trial.logs)
     before, after = (float((one.argmax(axis=1) == own).mean()) for one in (trial.logs, rows))
     groups = None if data.groups is None else data.groups.take(fit.rows)
-    corrected = checked_rows(rows, own, data.classes, groups, data.input_kind)
+    corrected = Logits.from_checked(rows, own, data.classes, groups, data.input_kind)
     return fit.correction, corrected, msgspec.structs.replace(step, accuracy_before=before, accuracy_after=after)
 
 

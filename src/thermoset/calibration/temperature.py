@@ -10,9 +10,8 @@ import numpy as np
 from thermoset.arrays import Block, Bools, Floats, Ints, as_float64, as_int64
 from thermoset.bounds import checked_temperature
 from thermoset.data import Logits, as_logits
-from thermoset.data.estimator import Estimator
-from thermoset.data.fitted import fit_data, predict_data, remember_classes
-from thermoset.data.input_kinds import input_kind_of
+from thermoset.data.estimator import Estimator, fit_data, predict_data, remember_classes
+from thermoset.data.guards import input_kind_of
 from thermoset.errors import BoundWarning, InputError, ZeroProbabilityWarning
 from thermoset.kernels import confidences, likelihoods, softmax
 from thermoset.metrics import reliability_from_confidence

@@ -17,19 +17,14 @@ from typing import TextIO
 import typer
 
 from thermoset._version import __version__
-from thermoset.cli.answer import answer
-from thermoset.cli.check import check
-from thermoset.cli.demo import demo
-from thermoset.cli.export import export
-from thermoset.cli.monitor import monitor
+from thermoset.cli.adapt import adapt
+from thermoset.cli.exports import answer, export, report
+from thermoset.cli.options import with_records
 from thermoset.cli.output import tell
 from thermoset.cli.predict import predict
-from thermoset.cli.recalibrate import recalibrate
-from thermoset.cli.report import report
-from thermoset.cli.shift import shift
-from thermoset.cli.study import study
-from thermoset.cli.sweep import sweep
-from thermoset.cli.tune import tune
+from thermoset.cli.promises import check, monitor
+from thermoset.cli.research import study, sweep
+from thermoset.cli.tune import demo, tune
 from thermoset.errors import InputError, MissingExtraError
 
 __all__ = ["app", "main"]
@@ -42,28 +37,31 @@ _TIDY_SIGNALS = ("SIGTERM", "SIGHUP")  # that end a process at once, unless they
 # UsageError of click, or of the copy of it that newer typers have: only its child has a public name.
 _Misuse: type[Exception] = typer.BadParameter.mro()[1]
 
+_EXAMPLE = """Example, with arrays 'logits' and 'labels' in the files:
+
+  thermoset tune val.npz --out model
+
+  thermoset predict model/predictor.json new.npz --out sets.csv
+
+  thermoset check model/predictor.json fresh.npz"""
+
 app = typer.Typer(
     name=_NAME,
     help="Calibrated confidence and conformal prediction sets from logits, each with its own temperature.",
+    epilog=_EXAMPLE,
     invoke_without_command=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
-    tune,
-    predict,
-    check,
-    recalibrate,
-    shift,
-    monitor,
-    export,
-    report,
-    answer,
-    sweep,
-    study,
-    demo,
-):
-    app.command()(command)
+_GROUPS = {
+    "The main job": (tune, predict, check),
+    "Over time": (monitor, adapt),
+    "Elsewhere": (export, report, answer),
+    "Curves, the paper, and a first look": (sweep, study, demo),
+}
+for panel, commands in _GROUPS.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(with_records(command))
 
 
 def _version(asked: bool) -> None:

@@ -1,53 +1,62 @@
 """`thermoset predict`: labels, confidences and sets for files of any length, one after the other."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from thermoset.cli.options import (
+    ADVANCED,
     KINDS,
-    Classes,
-    Columns,
-    Groups,
-    Ignore,
-    Labels,
-    Memory,
+    ClusterWork,
+    Json,
     Predictor,
-    Probabilities,
-    Quiet,
-    Scheduler,
-    Weights,
+    WeightedColumns,
+    cluster,
     files_in,
     is_one_file,
-    on_cluster,
-    told_warnings,
-    weighed,
 )
-from thermoset.cli.output import check_file, tell, undecided_line
-from thermoset.cli.progress import ProgressBar
+from thermoset.cli.output import (
+    ProgressBar,
+    Screen,
+    check_file,
+    print_json,
+    tell,
+    telling_warnings,
+    undecided_line,
+    weights_line,
+)
 from thermoset.errors import InputError
-from thermoset.quoting import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from thermoset.predictor import TwoTemperaturePredictor
-    from thermoset.predictor.many_files import Predicted, RunShards
-
-__all__ = ["predict"]
+    from thermoset.predictor.many_files import Predicted
 
 
 def predict(
     predictor: Predictor,
     logits: Annotated[
-        list[Path], typer.Argument(help=f"Logits ({KINDS}): a file, several, a folder, or a glob in quotes.")
+        list[Path],
+        typer.Argument(metavar="LOGITS", help=f"Logits ({KINDS}): files, a folder, or a glob in quotes."),
     ],
+    columns: WeightedColumns,
+    work: ClusterWork,
     out: Annotated[
         Path,
-        typer.Option(help="File for the predictions: parquet, csv or jsonl; or a folder, for one file each."),
+        typer.Option(
+            metavar="FILE|FOLDER",
+            help="File for the predictions: parquet, csv or jsonl. Or a folder, for one file each.",
+        ),
     ],
+    p_values: Annotated[
+        bool,
+        typer.Option(
+            "--p-values", help="Also write the p-value of every label, and each row's credibility and confidence."
+        ),
+    ] = False,
+    as_json: Json = False,
     file_format: Annotated[
         Literal["parquet", "csv", "jsonl"] | None,
         typer.Option("--format", help="Format of the files in a folder; parquet by default."),
@@ -55,61 +64,37 @@ def predict(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue where an earlier run into the folder stopped.")
     ] = False,
-    p_values: Annotated[
-        bool,
-        typer.Option(
-            "--p-values", help="Write p-values of all labels too, with each row's credibility and conformal confidence."
-        ),
-    ] = False,
-    probabilities: Probabilities = False,
-    labels: Labels = None,
-    classes: Classes = None,
-    id_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Column of the csv, parquet, Arrow or json file (array of the npz) that holds ids, which are written "
-            "with the predictions, under the same name.",
-        ),
-    ] = None,
     u: Annotated[
         Literal["row", "ids"],
         typer.Option(
             "--u",
-            help="Where the randomness of a set comes from: the seed and the row's logits, or the seed and its id, "
-            "so that noise in the logits cannot change it.",
+            help="What the random part of a set comes from, besides the seed: the row's logits, or its id, so that "
+            "noise in the logits cannot change it.",
+            rich_help_panel=ADVANCED,
         ),
     ] = "row",
-    groups: Groups = None,
-    ignore: Ignore = None,
-    weights: Weights = None,
-    memory: Memory = None,
-    scheduler: Scheduler = None,
-    quiet: Quiet = False,
 ) -> None:
-    """Write label, confidence and set of every row; files are read in blocks and may be larger than memory."""
+    """Write label, confidence and set of every row; files may be larger than memory."""
     from thermoset.predictor import TwoTemperaturePredictor
     from thermoset.predictor.many_files import Predicted, Reading, ShardJob, predict_shard, predict_shards
 
-    columns = Columns(labels, classes, id_column, groups, ignore, probabilities, weights=weights)
-    how = {**columns.how, "weights": weights, "p_values": p_values, "u": u, "memory": memory}
+    how = {**columns.how, "weights": columns.weights, "p_values": p_values, "u": u, "memory": work.memory}
     reading = Reading(**how)
     source = _only_file(logits, out, resume, file_format, reading.sidecars)
     if source is not None:
         check_file(out, [predictor, source])
-        if scheduler is not None:
+        if work.scheduler is not None:
             raise InputError(f"--scheduler works on shards, but --out {out} is one file. Name a folder.")
     model = TwoTemperaturePredictor.load(predictor)
     if p_values:
         model._inference.require_p_values()
-    with told_warnings(), ProgressBar(quiet, "Predicting") as bar:
+    with telling_warnings(), ProgressBar(work.quiet, "Predicting") as bar:
         if source is not None:
             job = ShardJob(source, out, source.name, out.name, reading)
             found = Predicted((predict_shard(model, job, bar.tell),))
-            done = f"Wrote {printable(str(out))}:"
         else:
             try:
-                with on_cluster(scheduler) as client:
+                with cluster(work.scheduler) as client:
                     found = predict_shards(
                         model,
                         logits,
@@ -124,11 +109,10 @@ def predict(
                 for note in getattr(ended, "__notes__", ()):
                     tell(f"{note}. Continue with the same command and --resume.")
                 raise
-            done = _done(found, out)
-    _sum_up(model, found, done)
+    _sum_up(model, found, out, source is not None, as_json)
 
 
-def _on(client: Any) -> "RunShards":
+def _on(client: Any) -> Any:
     from thermoset.integrations.dask import run_shards
 
     return run_shards(client)
@@ -152,35 +136,43 @@ def _only_file(
     return files[0]
 
 
-def _done(found: "Predicted", out: Path) -> str:
-    folder, n_shards = printable(str(out)), len(found.shards)
-    if found.found == n_shards:
-        return f"Nothing to do: all {n_shards:,} shards in {folder} are finished:"
-    before = f" ({found.found:,} of them earlier)" if found.found else ""
-    return f"Wrote {n_shards:,} shards{before} to {folder}:"
-
-
-def _sum_up(model: "TwoTemperaturePredictor", found: "Predicted", done: str) -> None:
+def _sum_up(model: "TwoTemperaturePredictor", found: "Predicted", out: Path, one_file: bool, as_json: bool) -> None:
     """Say what was written, and whether set sizes have drifted."""
     import numpy as np
 
     from thermoset.monitor.drift import size_drift
 
-    rows, sizes = found.rows, found.sizes
-    if rows == 0:
-        sys.stdout.write(f"{done} no rows, as in the logits\n")
-        return
-    mean = float(sizes @ np.arange(len(sizes))) / rows
-    sets = f"{mean:.2f} labels in a set on average, {sizes[0] / rows:.1%} empty"
-    sys.stdout.write(f"{done} {rows:,} rows, {sets}\n")
-    if (told := weighed(model.document_)) is not None:
-        sys.stdout.write(f"{told}\n")
+    rows, sizes, known = found.rows, found.sizes, model.document_.sizes
+    mean = float(sizes @ np.arange(len(sizes))) / max(rows, 1)
     undecided = sum(one.undecided for one in found.shards)
-    if undecided:
-        sys.stdout.write(f"{undecided_line(rows, undecided)}\n")
-    known = model.document_.sizes
-    if not known:  # the level was changed without the conformal rows
-        return
-    drift = size_drift(np.array(known), sizes)
-    if drift.drifted:
+    drift = size_drift(np.array(known), sizes) if known and rows else None  # none after a change of level
+    if as_json:
+        print_json(
+            {
+                "out": str(out),
+                "files": len(found.shards),
+                "files_earlier": found.found,
+                "rows": rows,
+                "mean_size": mean if rows else None,
+                "empty_share": sizes[0] / rows if rows else None,
+                "undecided_rows": undecided,
+                "drifted": None if drift is None else bool(drift.drifted),
+                "drift_p_value": None if drift is None else float(drift.p_value),
+            }
+        )
+    else:
+        n_shards, done = len(found.shards), f"Wrote {out}:"
+        if not one_file:
+            before = f" ({found.found:,} of them earlier)" if found.found else ""
+            done = f"Wrote {n_shards:,} shards{before} to {out}:"
+            if found.found == n_shards:
+                done = f"Nothing to do: all {n_shards:,} shards in {out} are finished:"
+        what = f"{rows:,} rows, {mean:.2f} labels in a set on average, {sizes[0] / rows:.1%} empty" if rows else ""
+        screen = Screen()
+        screen.say(f"{done} {what or 'no rows, as in the logits'}", wrap=False)
+        if line := weights_line(model.document_):
+            screen.say(line)
+        if undecided:
+            screen.say(undecided_line(rows, undecided))
+    if drift is not None and drift.drifted:
         tell(f"warning: {drift.message}")

@@ -1,138 +1,143 @@
-"""`thermoset tune`: from a file of logits to a predictor one can deploy."""
+"""`thermoset tune`: from labelled logits to a predictor one can deploy; and `thermoset demo`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from thermoset.cli.options import (
-    Classes,
-    Columns,
+    ADVANCED,
+    ClusterWork,
     Grouping,
-    Groups,
-    IdColumn,
-    Ignore,
+    Json,
     Labelled,
-    Labels,
-    Memory,
-    Probabilities,
-    Quiet,
-    Scheduler,
     Scores,
     Seed,
-    SplitBy,
+    SplitColumns,
     files_in,
-    kept_together,
     opened_logits,
     title_of,
-    told_warnings,
 )
 from thermoset.cli.output import (
+    PAGE_MODULES,
+    ProgressBar,
+    Screen,
+    can_draw,
     check_files,
     made_folder,
-    missing_of,
-    name_files,
     png,
-    tell_skipped,
+    print_json,
+    telling_warnings,
     undecided_line,
-    write_files,
+    write_file,
 )
-from thermoset.cli.progress import ProgressBar
-from thermoset.cli.report import page_files
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
+    from thermoset.data import Logits
+    from thermoset.datasets import Glyphs
     from thermoset.predictor import TwoTemperaturePredictor
-    from thermoset.predictor.document import Document, Measure
+    from thermoset.predictor.document import Document
+    from thermoset.predictor.stored import Measure
     from thermoset.tuning import Choice, Outlook
 
-__all__ = ["PREDICTOR_FILES", "promised_coverage", "show_predictor", "tune", "write_predictor"]
-
-PREDICTOR_FILES = ("predictor.json", "temperature.png", "frontier.png", "report.html")
-"""What may be written."""
-
-_ENDLESS = 10_000  # characters: wider than any table
+FIGURES = ("temperature.png", "frontier.png")
+Figures = Annotated[bool, typer.Option("--figures", help="Also write the figures of the choice as PNG files.")]
 
 
 def tune(
     logits: Labelled,
+    columns: SplitColumns,
+    work: ClusterWork,
     alpha: Annotated[
-        str, typer.Option(help="Miscoverage: sets contain the true label with probability 1 - alpha.")
+        str, typer.Option(help="Miscoverage: sets hold the true label with probability 1 - alpha.")
     ] = "0.1",
-    method: Annotated[str, typer.Option(help="auto, to choose the score too; or lac, aps, raps or saps.")] = "auto",
+    method: Annotated[
+        str, typer.Option(help="The score behind the sets: lac, aps, raps, saps ...; auto compares them.")
+    ] = "auto",
     prefer: Annotated[
-        str, typer.Option(help="small, even, protect, classes>=C, groups>=C, size<=S or gap<=G.")
+        str,
+        typer.Option(
+            metavar="PREFERENCE",
+            help="What matters besides coverage. small: as few labels as possible. even: every class covered about "
+            "equally often. protect: the classes covered least are not left behind. classes>=0.85 (or groups>=0.85): "
+            "the worst tenth of them is covered so often. size<=3: so many labels at most on average, and as even as "
+            "that allows. gap<=0.03: so even, and as small as that allows.",
+        ),
     ] = "small",
     answer: Annotated[
         str | None,
-        typer.Option(help="Answer rows alone as long as this share of them is wrong, at most: error<=0.02."),
+        typer.Option(
+            metavar="error<=E", help="Answer sure rows alone, with at most this share of wrong answers: error<=0.02."
+        ),
     ] = None,
     review: Annotated[
-        str | None, typer.Option(help="With --answer, send rows with larger sets to review: size>5.")
+        str | None,
+        typer.Option(metavar="size>K", help="With --answer: rows whose set is larger go to review: size>5."),
     ] = None,
+    grouping: Grouping = None,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for predictor.json and report.html.")] = Path(
+        "tune-output"
+    ),
+    figures: Figures = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="No report.html.")] = False,
+    as_json: Json = False,
     temperature_sets: Annotated[
-        float | None, typer.Option(help="T-hat by hand, in place of the search: read the curves of sweep, and choose.")
+        float | None,
+        typer.Option(help="T-hat by hand: read the curves of `thermoset sweep`, and choose.", rich_help_panel=ADVANCED),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the predictor and the figures.")] = Path("tune-output"),
     calibration: Annotated[
         Literal["auto", "temperature"],
-        typer.Option(help="temperature: T* alone; auto: correct classes and map the confidence too, where that helps."),
+        typer.Option(
+            help="temperature: T* alone. auto: also correct biased classes and map the confidence, where that helps.",
+            rich_help_panel=ADVANCED,
+        ),
     ] = "auto",
-    objective: Annotated[Literal["nll", "ece"], typer.Option(help="What T* minimises.")] = "nll",
-    grouping: Grouping = None,
+    objective: Annotated[
+        Literal["nll", "ece"], typer.Option(help="What T* minimises.", rich_help_panel=ADVANCED)
+    ] = "nll",
     fallback: Annotated[
         Literal["pooled", "strictest"] | None,
         typer.Option(
-            help="With --grouping group, the threshold for groups that are new at prediction: that of all rows "
-            "together, or the largest of any group; without it such rows are rejected."
+            help="With --grouping group: the threshold of groups that are new at prediction, that of all rows together "
+            "or the largest of any group. Without it such rows are refused.",
+            rich_help_panel=ADVANCED,
         ),
     ] = None,
     even: Annotated[
         Literal["class", "group"],
-        typer.Option(help="What --prefer evens out or protects: classes or groups of rows."),
+        typer.Option(help="Whether --prefer is about classes or groups of rows.", rich_help_panel=ADVANCED),
     ] = "class",
-    deterministic: Annotated[
-        bool, typer.Option("--deterministic", help="Make sets without randomisation (larger).")
-    ] = False,
-    no_empty: Annotated[
-        bool, typer.Option("--no-empty", help="No empty sets: the top label is always included.")
-    ] = False,
     claims: Annotated[
         Literal["model", "distribution-free"],
-        typer.Option(help="What a claim about hard classes rests on (--prefer protect, classes>=C)."),
+        typer.Option(
+            help="What a claim about hard classes rests on (--prefer protect, classes>=C).", rich_help_panel=ADVANCED
+        ),
     ] = "model",
+    deterministic: Annotated[
+        bool,
+        typer.Option("--deterministic", help="Sets without randomisation; they are larger.", rich_help_panel=ADVANCED),
+    ] = False,
+    no_empty: Annotated[
+        bool, typer.Option("--no-empty", help="The top label is in every set.", rich_help_panel=ADVANCED)
+    ] = False,
     calibration_fraction: Annotated[
         str | None,
         typer.Option(
-            help="Fraction of the rows for the temperatures; the others set the threshold. Default: half; for small "
-            "and with --answer, a fifth, but at least 1,000 rows."
+            help="Share of the rows for the temperatures; the others set the threshold. By default half; for small "
+            "sets a fifth, but at least 1,000 rows; with --answer a fifth, but at least 100.",
+            rich_help_panel=ADVANCED,
         ),
     ] = None,
     scores: Scores = None,
     seed: Seed = 0,
-    no_report: Annotated[bool, typer.Option("--no-report", help="No report.html.")] = False,
-    labels: Labels = None,
-    classes: Classes = None,
-    id_column: IdColumn = None,
-    groups: Groups = None,
-    ignore: Ignore = None,
-    split_by: SplitBy = None,
-    probabilities: Probabilities = False,
-    memory: Memory = None,
-    scheduler: Scheduler = None,
-    quiet: Quiet = False,
 ) -> None:
-    """Choose both temperatures and the threshold, and write predictor.json and report.html."""
-    from rich.console import Console
-
+    """Choose both temperatures and the threshold from labelled logits."""
     from thermoset.predictor import TwoTemperaturePredictor
 
-    # Bad input is rejected before any computation, and nothing is written until all of it is done.
-    columns = Columns(labels, classes, id_column, groups, ignore, probabilities, split_by)
-    check_files(out, PREDICTOR_FILES, [*files_in(logits), *columns.files])
+    # Bad input is refused before the work.
+    check_files(out, ["predictor.json", "report.html", *FIGURES], [*files_in(logits), *columns.files])
+    _check_figures(figures)
     predictor = TwoTemperaturePredictor(
         method,
         alpha,
@@ -151,206 +156,203 @@ def tune(
         fallback=fallback,
         temperature_sets=temperature_sets,
     )
-    rows = opened_logits(logits, columns, memory=memory, scheduler=scheduler)
-    with told_warnings(), rows as data:
-        together = kept_together(logits, columns, len(data))
-        with ProgressBar(quiet, "Tuning") as bar:
+    with telling_warnings(), opened_logits(logits, columns, work) as data:
+        together = columns.read_row_values(logits, "--split-by", len(data))
+        with ProgressBar(work.quiet, "Tuning") as bar:
             predictor.fit(data, split_by=together, progress=bar.tell)
-        page = {}
-        if not no_report:
-            page = page_files(predictor, data, title_of(logits), quiet, split_by=together)
-    files = write_predictor(predictor, out, page, scores)
-    console = Console(emoji=False)
-    show_predictor(console, predictor, title_of(logits))
-    console.print()
-    name_files(console, files)
-    tell_skipped("the figures", ("matplotlib",), "plot")
+        with made_folder(out):
+            predictor.save(out / "predictor.json", scores=scores)
+        files = [out / "predictor.json"]
+        screen = Screen()
+        if not as_json:
+            show_predictor(screen, predictor, title_of(logits))
+            screen.say()
+            screen.wrote(*files)
+        if figures:
+            files += [write_file(out / name, png(figure)) for name, figure in _figures(predictor).items()]
+        if not no_report and can_draw("report.html", PAGE_MODULES, "report"):
+            page = page_of(predictor, data, title_of(logits), work.quiet, split_by=together)
+            files.append(write_file(out / "report.html", page))
+    if as_json:
+        print_json({**predictor_facts(predictor), "files": list(map(str, files))})
+    else:
+        screen.wrote(*files[1:])
 
 
-def write_predictor(
-    predictor: "TwoTemperaturePredictor", out: Path, more: Mapping[str, bytes], scores: bool | None = None
-) -> list[Path]:
-    """Write the predictor, its figure where matplotlib is installed, and `more` files; each whole or not at all."""
-    pictures = _pictures(predictor) | dict(more)
-    file = out / "predictor.json"
-    with made_folder(out):
-        predictor.save(file, scores=scores)
-    return [file, *write_files(out, pictures)]
+def _check_figures(wanted: bool) -> None:
+    """Refuse figures, before the work, where they cannot be drawn."""
+    if wanted:
+        from thermoset.io.files import need
+
+        need("matplotlib", "plot", "--figures")
 
 
-def _pictures(predictor: "TwoTemperaturePredictor") -> dict[str, bytes]:
-    """The curves behind the choice, and what one could have instead; nothing without matplotlib."""
-    if missing_of(("matplotlib",)):
-        return {}
+def _figures(predictor: "TwoTemperaturePredictor") -> dict[str, Any]:
+    """The curves behind the choice, and what one could have instead where there is something to weigh sizes against."""
     from thermoset.plots import choice_figure, frontier_figure
 
     choice = predictor.choice_
-    drawn = {"temperature.png": png(choice_figure(choice, predictor.temperature_))}
-    # Sets without a closed form have sizes alone: there is nothing to draw them against.
+    drawn = {FIGURES[0]: choice_figure(choice, predictor.temperature_)}
     if any(at.worst_tenth is not None or at.class_gap is not None for at in choice.frontier):
-        drawn["frontier.png"] = png(frontier_figure(choice))
+        drawn[FIGURES[1]] = frontier_figure(choice)
     return drawn
 
 
-def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", name: str) -> None:
+def page_of(predictor: "TwoTemperaturePredictor", data: "Logits", name: str, quiet: bool, **options: Any) -> bytes:
+    """The page that explains a predictor."""
+    from thermoset.report import build_report, render_page
+
+    with ProgressBar(quiet, "Report") as bar:
+        page: str = render_page(build_report(predictor, data, name=name, progress=bar.tell, **options))
+    return page.encode()
+
+
+# ---- the screen ------------------------------------------------------------------------------------------------------
+
+
+def predictor_facts(predictor: "TwoTemperaturePredictor") -> dict[str, Any]:
+    """What a predictor is and promises, for machines."""
+    import msgspec
+
+    document, choice = predictor.document_, predictor.choice_
+    return {
+        "temperature": predictor.temperature_,
+        "temperature_sets": predictor.temperature_sets_,
+        "method": choice.setting.kind,
+        "alpha": choice.alpha,
+        "alpha_sets": choice.setting.alpha,
+        "prefer": choice.prefer,
+        "met": choice.met,
+        "coverage": promised_coverage(predictor),
+        "recommendation": list(choice.sentences),
+        "outlooks": msgspec.to_builtins(choice.outlooks),
+        "measures": msgspec.to_builtins(document.measures),
+        "answers": list(document.answer_lines) if predictor.answer_ is not None else None,
+        "classes": document.n_classes,
+        "calibration_rows": document.provenance.calibration_rows,
+        "conformal_rows": document.provenance.conformal_rows,
+    }
+
+
+def show_predictor(screen: Screen, predictor: "TwoTemperaturePredictor", name: str) -> None:
     """One screen: the data, both temperatures, what they do, and the recommendation."""
-    from rich.markup import escape
-
-    from thermoset.quoting import printable
-
-    made, choice = predictor.document_, predictor.choice_
-    came = made.provenance
+    document, choice = predictor.document_, predictor.choice_
+    came = document.provenance
     rows = f"{came.calibration_rows:,} rows for the temperatures, {came.conformal_rows:,} for the threshold"
-    console.print(f"[bold]Data[/] {escape(printable(name))}: {made.n_classes:,} classes; {rows}", highlight=False)
-    _show_confidence(console, made)
-    _show_sets(console, predictor)
+    screen.say(f"{name}: {document.n_classes:,} classes; {rows}", lead="Data")
+    _show_confidence(screen, document)
+    _show_sets(screen, predictor)
     first, *others = choice.sentences
-    console.print(f"[bold]Recommendation[/] {first}", highlight=False)
+    screen.say(first, lead="Recommendation")
     for sentence in others:
-        console.print(f"  {sentence}", highlight=False)
-    instead = _instead_table(choice)
-    if instead is not None:
-        console.print(instead)
-    words = ". ".join(f"{term}: {meaning}" for term, meaning in choice.legend)
-    console.print(f"[dim]{escape(words)}.[/]", highlight=False)
+        screen.say(f"  {sentence}")
+    _show_alternatives(screen, choice)
+    screen.note(". ".join(f"{term}: {meaning}" for term, meaning in choice.legend) + ".")
 
 
-def _show_confidence(console: "Console", made: "Document") -> None:
+def _show_confidence(screen: Screen, document: "Document") -> None:
     """T*, what it does to the confidence, and the steps around it."""
-    from rich.markup import escape
-
-    from thermoset.quoting import printable
-
-    came, measures = made.provenance, {m.name: m for m in made.measures}
-    of_what = " of corrected logits" if made.correction is not None else ""
-    what = f"T* = {made.temperature:.3f}{of_what} ({came.objective.upper()})"
-    console.print(f"\n[bold]Confidence[/] {what}", highlight=False)
-    table = _table("softmax at", "ECE", "NLL")
-    several = "nll_temperature" in measures
-    stages = {"T = 1": "before", "T* alone": "temperature", "all steps": "after"}
-    for label, when in (stages if several else {"T = 1": "before", "T*": "after"}).items():
-        table.add_row(label, *(_within(measures.get(f"{metric}_{when}")) for metric in ("ece", "nll")))
-    console.print(table)
-    for line in made.confidence_lines:
-        console.print(f"  {escape(printable(line))}", highlight=False)
-    if made.confidence_lines:
-        console.print()
+    came, measures = document.provenance, {measure.name: measure for measure in document.measures}
+    of_what = " of corrected logits" if document.correction is not None else ""
+    screen.say()
+    screen.say(f"T* = {document.temperature:.3f}{of_what} ({came.objective.upper()})", lead="Confidence")
+    stages = {"T = 1": "before", "T*": "after"}
+    if "nll_temperature" in measures:
+        stages = {"T = 1": "before", "T* alone": "temperature", "all steps": "after"}
+    rows = [
+        [name, *(_with_interval(measures.get(f"{metric}_{when}")) for metric in ("ece", "nll"))]
+        for name, when in stages.items()
+    ]
+    screen.say()
+    screen.table(["softmax at", "ECE", "NLL"], rows)
+    for line in document.confidence_lines:
+        screen.say(f"  {line}")
     if came.calibration_zero_labels:
         left_out = f"{came.calibration_zero_labels:,} of {came.calibration_rows:,} rows"
-        console.print(f"  NLL leaves out {left_out}, whose label has probability zero.", highlight=False)
+        screen.say(f"  NLL leaves out {left_out}, whose label has probability zero.")
+    screen.say()
 
 
-def _show_sets(console: "Console", predictor: "TwoTemperaturePredictor") -> None:
-    """What was chosen, what it promises, what is answered alone, and the sets at each temperature."""
-    from rich.markup import escape
-
-    made, choice = predictor.document_, predictor.choice_
-    came, measures = made.provenance, {m.name: m for m in made.measures}
-    console.print(f"[bold]Sets[/] {escape(_sets_line(made, choice))}", highlight=False)
-    _show_promise(console, predictor)
-    if (undecided := measures.get("undecided_share")) is not None:
-        open_rows = round(undecided.value * came.conformal_rows)
-        console.print(f"  {undecided_line(came.conformal_rows, open_rows)}", highlight=False)
-    console.print(_sets_table(choice, console))
-
-
-def _show_promise(console: "Console", predictor: "TwoTemperaturePredictor") -> None:
-    """The coverage of sets; with an answer rule, which rows are answered, and what people see of the others."""
-    from rich.markup import escape
-
-    from thermoset.levels import exact_level
-    from thermoset.tuning.choice import is_stricter
-
-    choice = predictor.choice_
-    promised = f"; promised: at least {float(1 - exact_level(choice.alpha)):.4g}" if is_stricter(choice) else ""
-    if predictor.answer_ is None:
-        console.print(f"  coverage {promised_coverage(predictor)}{promised}", highlight=False)
-        return
-    for line in predictor.document_.answer_lines:
-        console.print(f"  {escape(line)}", highlight=False)
-    console.print("  Sets of all rows, by which the temperature was chosen:", highlight=False)
-
-
-def _within(found: "Measure | None") -> str:
+def _with_interval(measure: "Measure | None") -> str:
     """A measure with its 95% interval; NLL is infinite where no label has a probability."""
-    if found is None or found.low is None or found.high is None:
+    if measure is None or measure.low is None or measure.high is None:
         return "∞"
-    return f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})"
+    return f"{measure.value:.3f} ({measure.low:.3f} to {measure.high:.3f})"
 
 
-def _sets_line(made: "Document", choice: "Choice") -> str:
-    """What was chosen: a temperature, or a whole setting where other scores and levels were open as well."""
-    from thermoset.tuning.choice import tells_setting
+def _show_sets(screen: Screen, predictor: "TwoTemperaturePredictor") -> None:
+    """What was chosen, what it promises, what is answered alone, and the sets at each temperature."""
+    from thermoset.levels import exact_level
+    from thermoset.metrics import METRICS
+    from thermoset.tuning.choice import is_stricter, tells_setting
 
-    hat = f"T-hat = {made.temperature_sets:.3f}"
+    document, choice = predictor.document_, predictor.choice_
+    hat = f"T-hat = {document.temperature_sets:.3f}"
     prefer = f"prefer {choice.prefer}" + ("" if choice.even == "class" else f" for {choice.words.many}")
     if tells_setting(choice):
         among = f", chosen among {len(choice.methods)} kinds of sets" if len(choice.methods) > 1 else ""
-        return f"{choice.setting.kind}, alpha = {choice.setting.alpha}{among}, {prefer}: {hat}"
-    conditional = f", {made.grouping.title}" if made.grouping else ""
-    return f"{made.recipe.method.name.upper()}, alpha = {choice.alpha}{conditional}, {prefer}: {hat}"
-
-
-def _sets_table(choice: "Choice", console: "Console") -> "Table":
-    """What sets will look like: first what the choice rests on, then sizes; TopCovGap where rows can carry it.
-
-    In a narrow terminal the last columns are left out, rather than cut.
-    """
-    from thermoset.metrics import METRICS
+        screen.say(f"{choice.setting.kind}, alpha = {choice.setting.alpha}{among}, {prefer}: {hat}", lead="Sets")
+    else:
+        by = f", {document.grouping.title}" if document.grouping else ""
+        kind = document.recipe.method.name.upper()
+        screen.say(f"{kind}, alpha = {choice.alpha}{by}, {prefer}: {hat}", lead="Sets")
+    if signs := document.training_signs:
+        screen.say(lead=f"  {signs}")
+    elif predictor.answer_ is None:
+        level = f"; promised: at least {float(1 - exact_level(choice.alpha)):.4g}" if is_stricter(choice) else ""
+        screen.say(f"  coverage {promised_coverage(predictor)}{level}")
+    else:
+        for line in document.answer_lines:
+            screen.say(f"  {line}")
+        screen.say("  Sets of all rows, by which the temperature was chosen:")
+    undecided = next((measure for measure in document.measures if measure.name == "undecided_share"), None)
+    if undecided is not None:
+        n_rows = document.provenance.conformal_rows
+        screen.say(f"  {undecided_line(n_rows, round(undecided.value * n_rows))}")
 
     top = choice.words.title(METRICS["top_coverage_gap"].title)
-    columns: dict[str, Callable[[Outlook], str]] = {choice.words.gap: _gap, "worst tenth": _tenth, "labels": _size}
-    columns |= {"empty": lambda at: f"{at.empty_share:.1%}", top: lambda at: _known(at.top_gap)}
-    kept = {name: cells for name, of in columns.items() if any(cells := [of(at) for at in choice.outlooks])}
-    while True:
-        table = _table("sets at", "T", *kept)
-        for i, at in enumerate(choice.outlooks):
-            table.add_row(at.name, f"{at.temperature:.2f}", *(cells[i] for cells in kept.values()))
-        room = console.options.update(width=_ENDLESS)  # how wide it would be if it could
-        if console.measure(table, options=room).maximum <= console.width or len(kept) == 1:
-            break
-        kept.popitem()
-    table.caption = "± and ranges: 95%" + ("." if "worst tenth" not in kept else "; of the worst tenth: 90%.")
-    if top in kept:
-        table.caption += f" {top} by chance alone on these rows: {choice.noise_floor:.3f}."
-    return table
+    columns: dict[str, Callable[[Outlook], str]] = {
+        choice.words.gap: lambda at: _share(at.class_gap, at.class_gap_ends),
+        "worst tenth": lambda at: _share(at.worst_tenth, at.worst_tenth_ends),
+        "labels": _size,
+        "empty": lambda at: f"{at.empty_share:.1%}",
+        top: lambda at: _share(at.top_gap),
+    }
+    known = {name: of for name, of in columns.items() if any(map(of, choice.outlooks))}
+    rows = [[at.name, f"{at.temperature:.2f}", *(of(at) for of in known.values())] for at in choice.outlooks]
+    notes = {
+        "T": "± and ranges: 95%" + ("; of the worst tenth: 90%." if "worst tenth" in known else "."),
+        top: f"{top} by chance alone on these rows: {choice.noise_floor:.3f}.",
+    }
+    screen.say()
+    screen.table(["sets at", "T", *known], rows, notes)
 
 
-def _instead_table(choice: "Choice") -> "Table | None":
-    """The recommended setting and the named ones that are not in the table of sets; None if there are none."""
-    from rich.markup import escape
-
+def _show_alternatives(screen: Screen, choice: "Choice") -> None:
+    """The recommended setting and the named ones that are not in the table of sets."""
     from thermoset.tuning.choice import alternatives
 
     shown = [at.setting for at in choice.outlooks]
     named = [one for one in alternatives(choice) if one.chosen or one.outlook.setting not in shown]
     if len(named) < 2:
-        return None
-    table = _table("What you could have instead", "labels", "worst tenth", "left out")
-    table.columns[0].no_wrap = False  # settings may have long names
+        return
+    rows = []
     for one in named:
         at = one.outlook
         level = "" if at.setting.alpha == choice.alpha else f", alpha {at.setting.alpha}"
-        paid = "" if at.misses is None else f"{at.misses.left_out:.1%}"
+        left_out = "" if at.misses is None else f"{at.misses.left_out:.1%}"
         name = f"{one.name}: {at.setting.kind}, T = {at.temperature:.2f}{level}"
-        table.add_row(escape(name), _size(at), _tenth(at), paid)
-    table.caption = "Left out: share of rows whose top label is correct but not in the set."
-    return table
+        rows.append([name, _size(at), _share(at.worst_tenth, at.worst_tenth_ends), left_out])
+    notes = {"left out": "Left out: share of rows whose top label is correct but not in the set."}
+    screen.say()
+    screen.table(["What you could have instead", "labels", "worst tenth", "left out"], rows, notes)
 
 
 def _size(at: "Outlook") -> str:
     return f"{at.size:.2f} ± {at.reach * at.size_error:.2f}"
 
 
-def _gap(at: "Outlook") -> str:
-    return _known(at.class_gap, at.class_gap_ends)
-
-
-def _tenth(at: "Outlook") -> str:
-    return _known(at.worst_tenth, at.worst_tenth_ends)
-
-
-def _known(value: float | None, ends: tuple[float, float] | None = None) -> str:
+def _share(value: float | None, ends: Sequence[float] | None = None) -> str:
     """A share and its interval; nothing where it is unknown."""
     if value is None:
         return ""
@@ -359,25 +361,131 @@ def _known(value: float | None, ends: tuple[float, float] | None = None) -> str:
 
 def promised_coverage(predictor: "TwoTemperaturePredictor") -> str:
     """What is promised: by class, exactly and between which ends, at least, or about (a stricter level)."""
-    made, promise = predictor.document_, predictor._promise
-    law = next((measured for measured in made.measures if measured.name == "coverage"), None)
-    if made.is_weighted:
+    document, promise = predictor.document_, predictor._promise
+    law = next((measure for measure in document.measures if measure.name == "coverage"), None)
+    if document.is_weighted:
         return f"at least {promise.promised:.3g} on average, if the weights are right"
     if law is None:
         exact = promise.kind is None or promise.kind.exact
         return "by class" if exact else f"at least {max(2 * promise.promised - 1, 0):.3g} (interpolated)"
-    if not made.is_plain:
+    if not document.is_plain:
         return f"about {law.value:.3f}"
     if not promise.exact:
         return f"at least {law.value:.3f}"
     return f"{law.value:.3f} on average; this predictor: {law.low:.3f} to {law.high:.3f} (95%)"
 
 
-def _table(*columns: str) -> "Table":
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+# ---- the demo --------------------------------------------------------------------------------------------------------
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, caption_justify="left")
-    for column in columns:
-        table.add_column(column, justify="right" if table.columns else "left", no_wrap=True)
-    return table
+_SHOWN = 6  # characters whose sets are shown
+_SPLITS = 100  # by row, and by font family
+
+
+def demo(
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for predictor.json and report.html.")] = Path(
+        "demo-output"
+    ),
+    figures: Figures = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+) -> None:
+    """Which character is this? The main job on bundled data: glyphs of fonts that a network has not seen."""
+    from thermoset.data.splits import split_indices
+    from thermoset.datasets import load_glyphs
+    from thermoset.predictor import TwoTemperaturePredictor
+
+    check_files(out, ["predictor.json", "report.html", "reliability.png", *FIGURES])
+    _check_figures(figures)
+    glyphs = load_glyphs()
+    rows = split_indices(len(glyphs.logits), 0.7)
+    known, fresh = (glyphs.logits.take(part) for part in rows)
+    screen = Screen()
+    with telling_warnings():
+        with ProgressBar(quiet, "Tuning") as bar:
+            predictor = TwoTemperaturePredictor("auto", 0.1, "protect").fit(known, progress=bar.tell)
+        with made_folder(out):
+            predictor.save(out / "predictor.json")
+        show_predictor(screen, predictor, "glyphs, a network that reads characters of fonts it was not trained on")
+        _show_fresh(screen, predictor, fresh)
+        _show_families(screen, predictor, glyphs)
+        screen.say()
+        screen.wrote(out / "predictor.json")
+        if figures:
+            drawn = {"reliability.png": _reliability(predictor, fresh), **_figures(predictor)}
+            screen.wrote(*(write_file(out / name, png(figure)) for name, figure in drawn.items()))
+        if can_draw("report.html", PAGE_MODULES, "report"):
+            place = {row: i for i, row in enumerate(rows[1].tolist())}
+            pictures = zip(glyphs.thumbnail_rows.tolist(), glyphs.thumbnails, strict=True)
+            images = {place[row]: picture for row, picture in pictures if row in place}
+            page = page_of(predictor, fresh, "glyphs of fonts that the network has not seen", quiet, images=images)
+            screen.wrote(write_file(out / "report.html", page))
+    screen.say()
+    screen.say("On your own logits: thermoset tune val.npz, with arrays 'logits' and 'labels'.")
+
+
+def _reliability(predictor: "TwoTemperaturePredictor", fresh: "Logits") -> Any:
+    """Reliability diagrams before and after T*, on rows that neither temperature saw."""
+    from thermoset.calibration import probabilities
+    from thermoset.metrics import reliability_table
+    from thermoset.plots import figure, plot_reliability
+
+    drawn, panels = figure(2)
+    for ax, name, temperature in zip(panels, ("T = 1", "T = T*"), (1.0, predictor.temperature_), strict=True):
+        table = reliability_table(probabilities(fresh, temperature), fresh.require_labels("the demo"))
+        plot_reliability(table, ax=ax, title=name)
+    return drawn
+
+
+def _show_fresh(screen: Screen, predictor: "TwoTemperaturePredictor", fresh: "Logits") -> None:
+    """What sets look like for characters that the predictor has not seen."""
+    import numpy as np
+
+    from thermoset.metrics import avg_size, marginal_coverage
+
+    sets, labels, names = predictor.predict_set(fresh), fresh.require_labels("the demo"), fresh.classes or ()
+    screen.say()
+    screen.say(
+        f"the set contains the right one in {marginal_coverage(sets, labels):.1%} of cases, with "
+        f"{avg_size(sets):.2f} labels on average. Examples:",
+        lead=f"On {len(fresh):,} fresh characters",
+    )
+    sizes = sets.sum(axis=1)
+    doubtful = np.flatnonzero((sizes > 1) & (sizes < 5))
+    few = doubtful[:: max(len(doubtful) // _SHOWN, 1)][:_SHOWN]
+    for i, record in zip(few, predictor.predict_records(fresh.take(few)), strict=True):
+        members = ", ".join(map(str, record.set))
+        screen.say(f"  {names[labels[i]]}: {{{members}}}, most likely {record.label} ({record.confidence:.0%})")
+
+
+def _show_families(screen: Screen, predictor: "TwoTemperaturePredictor", glyphs: "Glyphs") -> None:
+    """What it does to the promise that rows of one font family are not independent."""
+    from thermoset.metrics import coverage_law
+    from thermoset.sweeping import sweep
+
+    recipe, n_rows = predictor.document_.recipe, len(glyphs.logits)
+    half = n_rows // 2
+    coverage = []
+    for together in (None, glyphs.family):
+        splits = sweep(
+            glyphs.logits,
+            temperatures=[predictor.temperature_sets_],
+            methods=[recipe.score],
+            alphas=[recipe.alpha],
+            trials=_SPLITS,
+            calibration_fraction=0,
+            cp_fraction=0.5,
+            randomized=recipe.randomized,
+            allow_empty=recipe.allow_empty,
+            grouping=recipe.grouping,
+            split_by=together,
+        )
+        coverage.append(splits.trial_values[0, 0, 0, splits.metrics.index("marginal_coverage")])
+    by_row, by_family = coverage
+    law = coverage_law(half, n_rows - half, recipe.alpha).std() / (n_rows - half)
+    screen.say()
+    screen.say(
+        "is a harder question: rows of one font family are not independent, and a random split puts them on both "
+        f"sides. Over {_SPLITS} splits that hold out whole families (`split_by`), coverage is {by_family.mean():.3f} "
+        f"on average, with a standard deviation of {by_family.std(ddof=1):.3f}; over random splits it is "
+        f"{by_row.mean():.3f} and {by_row.std(ddof=1):.4f}; the law for independent rows says {law:.4f}.",
+        lead="A new font",
+    )

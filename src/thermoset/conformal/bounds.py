@@ -24,7 +24,7 @@ import numpy as np
 from thermoset import kernels
 from thermoset.arrays import Bools, Floats, Ints, Pairs, as_float64, pairs
 from thermoset.data.tail_mass import rest_bounds, slack_of
-from thermoset.data.top_rows import LEAST_KEPT, TopRows
+from thermoset.data.top_k import LEAST_KEPT, TopRows
 from thermoset.errors import InputError
 from thermoset.rows import block_rows, run_tasks
 from thermoset.scores import Margin, NeverEmpty, Score, distances_below_top

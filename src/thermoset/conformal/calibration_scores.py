@@ -29,12 +29,12 @@ from thermoset.conformal.recipe import Recipe
 from thermoset.conformal.scoring import Scoring, block_scores
 from thermoset.data import Groups, Logits
 from thermoset.data.groups import listed_groups
-from thermoset.data.top_rows import TopRows, tops_of
-from thermoset.data.weights import checked_weights, conformal_weights
+from thermoset.data.labels import checked_weights, conformal_weights
+from thermoset.data.top_k import TopRows, tops_of
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, exact_level
-from thermoset.p_summary import PSummary as PSummary  # noqa: PLC0414 - for users of this package
-from thermoset.p_summary import p_summary as p_summary  # noqa: PLC0414
+from thermoset.levels import PSummary as PSummary  # noqa: PLC0414 - for users of this package
+from thermoset.levels import p_summary as p_summary  # noqa: PLC0414
 from thermoset.quoting import quoted
 from thermoset.rows import gaps_of, map_rows, sort_ascending
 from thermoset.uniforms import Randomness, checked_ids

@@ -177,8 +177,8 @@ def warn_of_missed_classes(
     ]
     more = f" and {len(missed) - len(least):,} more" if len(missed) > len(least) else ""
     warnings.warn(
-        f"sets hold the true label of {float(100 * promised):g}% of all rows, as promised, but of less than half as "
-        f"many where it is {', '.join(named)}{more}. To promise coverage for every class, name a method and use "
+        f"sets hold the true label of {float(100 * promised):g}% of all rows, as promised, but less than half as "
+        f"often where it is {', '.join(named)}{more}. To promise coverage for every class, name a method and use "
         "grouping='class'; with one threshold, prefer='protect' covers hard classes better.",
         CoverageWarning,
         stacklevel=4,

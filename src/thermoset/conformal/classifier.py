@@ -11,14 +11,12 @@ from thermoset.arrays import Bools, Ints, Pairs
 from thermoset.conformal.calibration_scores import CalibrationScores, group_codes, own_weights
 from thermoset.conformal.checks import check_weightable, fitted_groups, mostly_missed, shortage
 from thermoset.conformal.groupings import GroupingLike, text_of
-from thermoset.conformal.named import labels_in, user_labels
-from thermoset.conformal.recipe import Recipe, learn_from_some
+from thermoset.conformal.recipe import Recipe, labels_in, learn_from_some, user_labels
 from thermoset.conformal.scoring import Scoring, label_scores, predict_sets, predict_sizes, undecided_rows
 from thermoset.data import Logits
-from thermoset.data.estimator import Estimator
-from thermoset.data.fitted import fit_data, predict_data, remember_classes, require_fitted
-from thermoset.data.input_kinds import input_kind_of
-from thermoset.data.weights import conformal_weights
+from thermoset.data.estimator import Estimator, fit_data, predict_data, remember_classes, require_fitted
+from thermoset.data.guards import input_kind_of
+from thermoset.data.labels import conformal_weights
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.levels import Alpha, conformal_rank, exact_level
 from thermoset.scores import ScoreLike

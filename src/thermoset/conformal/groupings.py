@@ -362,7 +362,7 @@ GROUPINGS: Mapping[str, Grouping] = MappingProxyType(
 """Every grouping by the name that `grouping=` takes."""
 
 GroupingLike = str | Grouping
-"""What `grouping=` takes beside None: a name of `GROUPINGS`, or an object such as `Interpolated(tau=0.25)`."""
+"""What `grouping=` takes besides None: a name of `GROUPINGS`, or an object such as `Interpolated(tau=0.25)`."""
 
 
 def text_of(grouping: object) -> str | None:

@@ -25,7 +25,7 @@ from thermoset.conformal.bounds import (
 )
 from thermoset.conformal.recipe import Recipe
 from thermoset.data import as_logits
-from thermoset.data.top_rows import TopRows, tops_of
+from thermoset.data.top_k import TopRows, tops_of
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
 from thermoset.rows import Source, gaps_of, map_rows, row_array, sort_ascending, sorted_order

@@ -1,4 +1,4 @@
-"""The base class of the estimators: scikit-learn's grammar, without scikit-learn until somebody asks for it.
+"""What every estimator shares: scikit-learn's grammar, without scikit-learn until somebody asks for it, and its data.
 
 Importing `sklearn.base` takes longer than a server needs to load a predictor and answer. So the estimators do not
 inherit from `BaseEstimator`: what it does is looked up there when it is called. There is no copy of it here.
@@ -9,7 +9,12 @@ import sys
 from contextlib import suppress
 from typing import Any, Self
 
-__all__ = ["Estimator"]
+import numpy as np
+
+from thermoset.data.guards import AS_LOGITS, LOGITS, PROBABILITIES, input_kind_of, judge_rows, may_be, not_a_class
+from thermoset.data.labels import label_indices
+from thermoset.data.logits import Logits, as_logits, checked_logits, with_columns
+from thermoset.errors import InputError
 
 
 class Estimator:
@@ -80,3 +85,127 @@ def _shown(estimator: Any) -> Any:
     shown = object.__new__(_twin(type(estimator)))
     vars(shown).update(vars(estimator))
     return shown
+
+
+# ---- the rows of an estimator ----------------------------------------------------------------------------------------
+
+
+def fit_data(estimator: Any, logits: Any, labels: Any, groups: Any = None) -> Logits:
+    """Read labelled rows for `estimator.fit`."""
+    data = as_logits(logits, labels, groups)
+    data.require_labels(f"{type(estimator).__name__}.fit")
+    judge_rows(data)
+    return data
+
+
+def split_data(part: Any, name: str) -> Logits:
+    """Read one part of a split: labelled `Logits`, or a pair of arrays (logits, labels).
+
+    >>> split_data(([[0.0, 1.0], [2.0, 0.0]], [1, 0]), "calibration")
+    Logits(2 rows x 2 classes, float64, labelled)
+    """
+    if not isinstance(part, Logits | tuple) or (isinstance(part, tuple) and len(part) != 2):
+        raise InputError(
+            f"{name} must be Logits or a pair (logits, labels); got {type(part).__name__}. "
+            "Use ts.Logits(logits, labels)."
+        )
+    data = as_logits(*part) if isinstance(part, tuple) else part
+    data.require_labels(f"fit_split ({name} rows)")
+    return data
+
+
+def remember_classes(estimator: Any, n_classes: int, classes: tuple[str, ...] | None, input_kind: str) -> None:
+    """Note what was fitted on; the last step of a fit, because it is what makes an estimator count as fitted."""
+    estimator.input_kind_ = input_kind
+    estimator.n_features_in_ = n_classes
+    estimator.class_names_ = classes
+
+
+def require_fitted(estimator: Any) -> None:
+    """Refuse an estimator that is not fitted."""
+    if not hasattr(estimator, "n_features_in_"):
+        from sklearn.utils.validation import check_is_fitted  # noqa: PLC0415 - it raises scikit-learn's own error
+
+        check_is_fitted(estimator, "n_features_in_")
+
+
+def predict_data(estimator: Any, logits: Any, groups: Any = None, labels: Any = None) -> Logits:
+    """Read rows for a fitted estimator; others than it was fitted on, by classes or by kind, are refused."""
+    require_fitted(estimator)
+    shape: tuple[int, ...] = getattr(logits, "shape", ())
+    if len(shape) == 2:  # before `Logits`, which would only say that one column is too few
+        _check_width(estimator, shape[1], logits.classes if isinstance(logits, Logits) else None)
+    if isinstance(logits, (list, tuple)) and not logits:  # no rows at all
+        logits = np.empty((0, estimator.n_features_in_))
+    named = labels is not None and estimator.class_names_ is not None
+    own = None if named else labels
+    whole = isinstance(logits, Logits)
+    data = as_logits(logits, own, groups) if whole else checked_logits(logits, own, None, groups)
+    _check_width(estimator, data.n_classes, data.classes)
+    data = _in_order(estimator, data)
+    check_classes(estimator, data.n_classes, data.classes)
+    if named:  # labels may be names that the estimator knows and the rows do not
+        names = data.classes or estimator.class_names_
+        data = with_columns(data, label_indices(labels, (data.n_rows, data.n_classes), names))
+    _check_kind(estimator, data)
+    return data
+
+
+def _in_order(estimator: Any, data: Logits) -> Logits:
+    """Rows with their columns in the order that an estimator was fitted on, where names tell and rows are in memory."""
+    fitted, given = estimator.class_names_, data.classes
+    if fitted is None or given is None or given == fitted or set(given) != set(fitted) or type(data) is not Logits:
+        return data
+    order = [given.index(name) for name in fitted]
+    labels = None if data.labels is None else np.argsort(order)[data.labels]
+    rows = np.ascontiguousarray(data.logits[:, order])
+    return Logits.from_checked(rows, labels, tuple(fitted), data.groups, data.input_kind)
+
+
+def check_classes(estimator: Any, n_classes: int, classes: tuple[str, ...] | None) -> None:
+    """Refuse other classes than a fitted estimator has."""
+    _check_width(estimator, n_classes, classes)
+    if classes is not None and estimator.class_names_ is not None:
+        _check_names(estimator, classes)
+
+
+def _check_kind(estimator: Any, data: Logits) -> None:
+    """Refuse logits where probabilities were fitted on, and the other way round."""
+    fitted, given = estimator.input_kind_, input_kind_of(data)
+    few = given == LOGITS and fitted != LOGITS and may_be(data, fitted)
+    if given != fitted and not few:
+        raise InputError(f"{type(estimator).__name__} was fitted on {_REFUSED[fitted, given]}")
+
+
+_FROM = "Logits.from_probabilities (--probabilities for commands)"
+_REFUSED = {
+    (LOGITS, PROBABILITIES): f"logits, and these rows come from {_FROM}. Pass the logits of the model.",
+    (LOGITS, AS_LOGITS): "logits, and these rows are probabilities: in [0, 1], summing to 1. Pass the model's logits.",
+    (PROBABILITIES, LOGITS): f"probabilities, and these rows are logits. Pass probabilities, by {_FROM}.",
+    (PROBABILITIES, AS_LOGITS): f"probabilities, and these rows are probabilities given as logits. Use {_FROM}.",
+    (AS_LOGITS, LOGITS): "probabilities that were given as logits, and these rows are no probabilities.",
+    (AS_LOGITS, PROBABILITIES): "probabilities that were given as logits, and these rows come from "
+    f"{_FROM}. Fit it again in the same way.",
+}
+"""What to say by what an estimator was fitted on and what it was given."""
+
+
+def _check_width(estimator: Any, n_classes: int, classes: tuple[str, ...] | None) -> None:
+    name, expected, fitted = type(estimator).__name__, estimator.n_features_in_, estimator.class_names_
+    if n_classes == expected:
+        return
+    wanted = "one logit for each class it was fitted on, in the same order."
+    if n_classes == 1:
+        wanted += " Pass scores of a binary model as Logits.from_binary(scores)."
+    if more := [one for one in classes or () if one not in fitted] if fitted else []:
+        wanted = not_a_class(more[0], "is none of the classes it was fitted on")
+    raise InputError(f"X has {n_classes} features, but {name} is expecting {expected} features as input: {wanted}")
+
+
+def _check_names(estimator: Any, classes: tuple[str, ...]) -> None:
+    for column, (given, fitted) in enumerate(zip(classes, estimator.class_names_, strict=True)):
+        if given != fitted:
+            raise InputError(
+                f"class names must be those {type(estimator).__name__} was fitted on, in the same order; "
+                f"column {column} is {given!r} where it had {fitted!r}. Reorder the columns."
+            )

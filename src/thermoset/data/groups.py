@@ -8,7 +8,7 @@ Groups(3 rows in 2 groups: 9, 10)
 """
 
 import numbers
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,14 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.data.arrays import is_storable
-from thermoset.data.labels import is_missing, one_column
+from thermoset.arrays import Ints
+from thermoset.data.reading import is_missing, is_storable, one_column
 from thermoset.errors import InputError
 from thermoset.quoting import printable, quoted
 
-__all__ = ["Groups", "joined_groups", "listed_groups", "read_groups"]
-
-Ints = NDArray[np.int64]
 _SHOWN = 5  # names that a message lists before it says how many more there are
 
 
@@ -125,71 +122,42 @@ def read_groups(groups: object, n_rows: int) -> Groups:
         ...
     thermoset.errors.InputError: groups[1] is missing (None). Give every row a group, or drop the row.
     """
-    if isinstance(groups, Groups):
-        _check_length((len(groups),), n_rows)
-        return groups
-    values = one_column(groups, "groups")
-    _check_length(values.shape, n_rows)
-    found, codes = _distinct(values)
-    texts = [_text(item, codes, place) for place, item in enumerate(found)]
+    values = groups if isinstance(groups, Groups) else one_column(groups, "groups")
+    if (shape := values.codes.shape if isinstance(values, Groups) else values.shape) != (n_rows,):
+        raise InputError(f"groups must have shape ({n_rows},), one name or number for each row; got {shape}.")
+    if isinstance(values, Groups):
+        return values
+    if values.dtype.kind in "OT":
+        # True == 1 and 1.0 == 1 as keys; the type tells them apart until both are text
+        seen: dict[Any, int] = {}
+        keys = [(type(item), item if isinstance(item, Hashable) else row) for row, item in enumerate(values.tolist())]
+        codes = np.array([seen.setdefault(key, len(seen)) for key in keys], dtype=np.int64)
+        found = values[np.unique(codes, return_index=True)[1]].tolist()
+    else:
+        distinct, codes = np.unique(values, return_inverse=True)
+        found = distinct.tolist()
+    texts = [_group_name(item, codes, place) for place, item in enumerate(found)]
     names = _ordered(set(texts))
     place_of = {name: number for number, name in enumerate(names)}
     return Groups(names, np.array([place_of[text] for text in texts], dtype=np.int64)[codes])
 
 
-def _check_length(got: tuple[int, ...], n_rows: int) -> None:
-    if got != (n_rows,):
-        raise InputError(f"groups must have shape ({n_rows},), one name or number for each row; got {got}.")
-
-
-def _distinct(values: NDArray[Any]) -> tuple[list[Any], Ints]:
-    """The different values, and which of them each row has."""
-    if values.dtype.kind in "OT":
-        seen: dict[Any, int] = {}
-        codes = np.empty(len(values), dtype=np.int64)
-        for row, item in enumerate(values.tolist()):
-            if is_missing(item):
-                raise _missing(row, item)
-            # True == 1 and 1.0 == 1 as keys; the type tells them apart until both are text
-            key = (type(item), item) if isinstance(item, (str, numbers.Number, np.bool_)) else None
-            if key is None:
-                raise _wrong(row, f"is {quoted(item)}; a group must be a name or a whole number.")
-            codes[row] = seen.setdefault(key, len(seen))
-        return [item for _, item in seen], codes
-    found, codes = np.unique(values, return_inverse=True)
-    return found.tolist(), codes.astype(np.int64, copy=False)
-
-
-def _text(item: Any, codes: Ints, place: int) -> str:
+def _group_name(item: Any, codes: Ints, place: int) -> str:
     """A value as the name of a group."""
-    if isinstance(item, str):
-        if not item.strip():
-            raise _missing(_first(codes, place), item)
-        if not is_storable(item):
-            raise _wrong(_first(codes, place), f"is {quoted(item)}; a name must be text that files can hold.")
+    if isinstance(item, str) and item.strip() and is_storable(item):
         return item
-    if is_missing(item):
-        raise _missing(_first(codes, place), item)
     if isinstance(item, (bool, np.bool_, int)):
         return str(item)
     if isinstance(item, numbers.Real) and float(item).is_integer():
         return str(int(float(item)))
-    raise _wrong(
-        _first(codes, place),
-        f"is {quoted(item)}; a group must be a name or a whole number. Cut measurements into ranges, and name these.",
-    )
-
-
-def _first(codes: Ints, place: int) -> int:
-    return int(np.argmax(codes == place))
-
-
-def _missing(row: int, item: object) -> InputError:
-    return _wrong(row, f"is missing ({quoted(item)}). Give every row a group, or drop the row.")
-
-
-def _wrong(row: int, message: str) -> InputError:
-    return InputError(message, row=row, name="groups")
+    said = f"is {quoted(item)}; a group must be a name or a whole number."
+    if is_missing(item) or (isinstance(item, str) and not item.strip()):
+        said = f"is missing ({quoted(item)}). Give every row a group, or drop the row."
+    elif isinstance(item, str):
+        said = f"is {quoted(item)}; a name must be text that files can hold."
+    elif isinstance(item, numbers.Real):
+        said += " Cut measurements into ranges, and name these."
+    raise InputError(said, row=int(np.argmax(codes == place)), name="groups")
 
 
 def _ordered(names: set[str]) -> tuple[str, ...]:

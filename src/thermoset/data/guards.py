@@ -1,40 +1,325 @@
-"""Mistakes that rows and labels show by themselves: classes in another order, labels from 1, training rows."""
+"""Mistakes that rows show by themselves, said before anything is made of them.
 
+- a column of a table that is no class, but an id, a label, a weight;
+- probabilities given as logits: they lie within 1 of each other, so that their softmax is nearly flat and sets are too
+  large. (Logarithms of probabilities are logits: the softmax gives the probabilities back.)
+- labels that count from 1, class names in another order than the columns;
+- rows that the model was trained on, and rows that occur several times.
+"""
+
+import re
+import shlex
 import warnings
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from thermoset.arrays import Ints
-from thermoset.data import Logits
-from thermoset.errors import SuspiciousRowsWarning
-from thermoset.rows import top_labels
+from thermoset.arrays import Block, Ints, Keys
+from thermoset.data.reading import DEFAULT_COLUMNS
+from thermoset.errors import InputError, ProbabilitiesAsLogitsWarning, RepeatedRowsWarning, SuspiciousRowsWarning
+from thermoset.quoting import printable, quoted
+from thermoset.rows import map_rows, row_array, top_labels
+
+if TYPE_CHECKING:
+    from thermoset.data.logits import Logits
+
+LOGITS: Final = "logits"
+PROBABILITIES: Final = "probabilities"
+AS_LOGITS: Final = "probabilities as logits"
+"""Rows given as logits that look like probabilities: somebody went on after the warning."""
+INPUT_KINDS = (LOGITS, PROBABILITIES, AS_LOGITS)
+"""What a predictor may have been fitted on."""
+
+_CHANCE = 1e-6  # of a coincidence, below which it is none
+
+
+# ---- columns of a table that are no classes --------------------------------------------------------------------------
+
+_SAMPLE_BYTES = 1 << 20  # of the rows that are looked at: enough to tell whole numbers from logits
+_MOST_ROWS = 1000
+_ID = re.compile(
+    r"(?:.*[\W_])?(?:ids?|idx|index|uuid|guid|row|row[\W_]?(?:num|no|number|id))|unnamed: \d+", re.IGNORECASE
+)
+_CAMEL_ID = re.compile(r"[A-Za-z]*[a-z]I[dD]")
+_LABEL = ("ytrue", "target", "targets", "truelabel", "truelabels", "labelid", "labelidx", "class", "classidx", "gt")
+_LABELS = frozenset((*_LABEL, "classindex", "trueclass", "gold", "goldlabel", "groundtruth", "label", "labels"))
+_LETTER = "y"  # of labels, and of the alphabet
+_PREDICTIONS = frozenset(["pred", "preds", "prediction", "predictions", "predicted", "predictedlabel", "ypred"])
+_NUMBERED = frozenset(["fold", "group", "epoch", "step", "batch"])
+_WEIGHTS = ("weight", "weights", "sampleweight", "sampleweights")
+_MEASURED = frozenset((*_WEIGHTS, "timestamp", "confidence", "loss", "nll", "entropy"))
+
+
+def check_class_columns(names: Sequence[str], rows: Block, known: Collection[str] = ()) -> None:
+    """Refuse a table of which a column does not look like a class; `known` are names of classes for certain.
+
+    A column is doubted because of its name, or because it holds whole numbers where logits have fractions; neither is
+    proof, so the user says what it is.
+
+    >>> check_class_columns(["id", "cat", "dog"], np.array([[1.0, 0.5, 0.1], [2.0, 0.1, 1.5]]))
+    Traceback (most recent call last):
+        ...
+    thermoset.errors.InputError: column 'id' looks like ids. Add --id-column id or --ignore id if it is not a class, \
+or list the classes with --classes (in Python: id_column=, ignore=, classes=).
+    >>> check_class_columns(["id", "cat", "dog"], np.array([[1.5, 0.5, 0.1], [2.0, 0.1, 1.5]]))
+    """
+    sure, held = frozenset(known), set(names)
+    for stem in DEFAULT_COLUMNS:  # next to logit_0, logit_1 and so on, which are the classes then
+        run = next(i for i in range(len(names) + 1) if f"{stem}{i}" not in held)
+        numbered = {f"{stem}{i}" for i in range(run)}
+        others = [name for name in names if name not in numbered and name not in sure]
+        if run > 1 and others:
+            why = f"is next to {stem}0 to {stem}{run - 1}, which look like all classes"
+            raise InputError(not_a_class(others[0], why, _option_of(others[0])))
+    for name in names:
+        if name not in sure and _plain(name) in _MEASURED:
+            raise InputError(not_a_class(name, "looks like metadata of the rows"))
+    rows = rows[:: -(-len(rows) // most_rows(rows.shape[1])) or 1]  # some, evenly spaced: all where they are few
+    if len(rows) == 0 or _off_one(rows) <= _OFF:
+        return  # whole ones are 0 and 1, and without one of the columns rows would not sum to 1
+    finite = np.isfinite(rows)
+    with np.errstate(invalid="ignore"):
+        fractions = finite & (rows != np.floor(rows))
+    fractional = fractions.any(axis=0)
+    n_cells = int(finite[:, fractional].sum())
+    share = (n_cells - int(fractions.sum()) + 1) / (n_cells + 2)  # of whole numbers among logits, never quite 0
+    for place in np.flatnonzero(finite.any(axis=0) & ~fractional).tolist():
+        name, values = names[place], rows[finite[:, place], place]
+        plain, option = _plain(name), _option_of(name)
+        if name in sure:
+            continue
+        if option is not None and (plain != _LETTER or n_cells):
+            raise InputError(not_a_class(name, f"looks like {'ids' if option == 'id_column' else 'labels'}", option))
+        if plain in _PREDICTIONS:
+            raise InputError(not_a_class(name, "looks like predictions"))
+        if plain in _NUMBERED:
+            raise InputError(not_a_class(name, "looks like metadata of the rows", "groups"))
+        masked = values[0] <= 0 and (values == values[0]).all()  # such as 0 of a reference, or -10,000
+        if n_cells and not masked and len(names) * share ** len(values) < _CHANCE:
+            raise InputError(not_a_class(name, "holds whole numbers, and the others have fractions", "id_column"))
+
+
+def not_a_class(name: str, why: str, option: str | None = None) -> str:
+    """What to say of a column that cannot be taken for a class: what is wrong with it, and what to type.
+
+    >>> print(not_a_class("site", "holds text")[:60])
+    column 'site' holds text. Add --ignore site if it is not a c
+    """
+    options = [*([] if option is None else [option]), "ignore"]
+    shown = printable(name, 40)
+    # an option that takes several names, with commas, wants quotes around a comma
+    listed = [f'"{shown}"' if one == "ignore" and "," in shown else shown for one in options]
+    typed = " or ".join(
+        f"--{one.replace('_', '-')} {shlex.quote(text)}" for one, text in zip(options, listed, strict=True)
+    )
+    python = ", ".join(f"{one}=" for one in (*options, "classes"))
+    return (
+        f"column {quoted(name)} {why}. Add {typed} if it is not a class, or list the classes with --classes "
+        f"(in Python: {python})."
+    )
+
+
+def most_rows(n_classes: int) -> int:
+    """How many rows of a table are looked at."""
+    return max(8, min(_MOST_ROWS, _SAMPLE_BYTES // (8 * max(n_classes, 1))))
+
+
+def _option_of(name: str) -> str | None:
+    """The option by which a column of such a name is given."""
+    if _plain(name) in _LABELS or _plain(name) == _LETTER:
+        return "labels"
+    return "id_column" if _ID.fullmatch(name.strip()) or _CAMEL_ID.fullmatch(name.strip()) else None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name.lower())
+
+
+# ---- probabilities given as logits -----------------------------------------------------------------------------------
+
+_SUM_TOLERANCE = {"float16": 1e-2, "bfloat16": 2e-2}
+_USUAL_TOLERANCE = 1e-3
+"""How far a row of probabilities may be from 1: some units of the last place, and room for digits that a text lacks.
+
+It is there to find mistakes: the softmax of the logarithms sums to 1 in any case."""
+_LOOKED_AT = 2**20  # numbers at the beginning of the data that are looked at
+_FEWEST_ROWS = 8
+_MANY_ROWS = 20  # that are not in [0, 1] or [0, 100] by chance
+_OFF = 0.02  # how far a row of rounded probabilities may be from 1
+_PRECISE, _WHOLE = 1e-6, 0.5  # the least that one row counts for: with fractions, with zeros and ones alone
+
+
+def look_like_probabilities(rows: Block) -> bool:
+    """Whether rows of numbers are so plainly probabilities that they are no logits by chance.
+
+    All numbers must be in [0, 1], and all rows must sum to 1. A row of logits that is within d of 1 is so by chance
+    with a probability of about d at most, and n rows with d**n, which must be 1e-6 or less: one row that sums to 1 in
+    six digits is enough, and so are three rows of float16. Rows of zeros and ones alone are common among small
+    examples; of these it takes twenty.
+
+    >>> look_like_probabilities(np.array([[0.7, 0.2, 0.1]])), look_like_probabilities(np.array([[1.0, 0.0]]))
+    (True, False)
+    >>> look_like_probabilities(np.log([[0.7, 0.2, 0.1]])), look_like_probabilities(np.eye(20))
+    (False, True)
+    """
+    if not len(rows) or not 0 <= rows[0, 0] <= 1:  # all that is done for nearly every block of logits
+        return False
+    off = _off_one(rows)
+    if off > _OFF:
+        return False
+    fractions = np.any((rows > 0) & (rows < 1))
+    return bool(max(off, _PRECISE if fractions else _WHOLE) ** len(rows) <= _CHANCE)
+
+
+def _off_one(rows: Block) -> float:
+    """The furthest that a row's sum is from 1; infinite where a number is outside [0, 1]."""
+    if not len(rows):
+        return 0.0
+    if rows.min() < 0 or rows.max() > 1 + _PRECISE:
+        return np.inf
+    return float(np.abs(rows.sum(axis=1, dtype=np.float64) - 1).max())
+
+
+def _first(data: "Logits") -> Block:
+    return data.head(max(_FEWEST_ROWS, _LOOKED_AT // data.n_classes))
+
+
+def input_kind_of(data: "Logits") -> str:
+    """What rows hold: what was declared, but for rows that look like something else. Only the first are looked at."""
+    if data.input_kind == PROBABILITIES:
+        return PROBABILITIES
+    return AS_LOGITS if look_like_probabilities(_first(data)) else LOGITS
+
+
+def may_be(data: "Logits", kind: str) -> bool:
+    """Whether rows given as logits can be what a predictor was fitted on, though too few to be sure."""
+    with np.errstate(over="ignore"):
+        rows = np.exp(_first(data), dtype=np.float64) if kind == PROBABILITIES else _first(data)
+    return _off_one(rows) <= _OFF
+
+
+def warn_of_probabilities(data: "Logits") -> None:
+    """Say so where rows given as logits look like probabilities."""
+    with suppress(InputError):  # rows of a file that cannot be read are refused when they are wanted
+        if said := _what_else(data):
+            warnings.warn(f"these logits look like {said}", ProbabilitiesAsLogitsWarning, stacklevel=3)
+
+
+def _what_else(data: "Logits") -> str:
+    """What rows given as logits are, if they plainly are something else, and what to do."""
+    if input_kind_of(data) == AS_LOGITS:
+        return (
+            "probabilities: they are in [0, 1], and every row sums to 1. Sets from them are too large. Use "
+            "Logits.from_probabilities (probabilities=True, or --probabilities for commands), or pass the logits."
+        )
+    if data.input_kind == PROBABILITIES or data.n_rows < _MANY_ROWS or not 0 <= data.head(1).min() <= 100:
+        return ""
+    rows = _first(data).astype(np.float64)
+    low, high, sums = rows.min(), rows.max(), rows.sum(axis=1)
+    inside = ((rows > 0) & (rows < (1 if high <= 1 else 100))).any(axis=1)
+    if not (low >= 0 and high <= 100 and inside.mean() > 0.1):
+        return ""
+    if high > 1 and (np.abs(sums - 100) <= 100 * _OFF).all():
+        return "percentages: every row sums to 100. Divide them by 100, and use Logits.from_probabilities."
+    if high <= 1 and (rows.round(3) == rows).all() and (np.abs(sums - 1) <= 0.005 * data.n_classes).all():
+        return (
+            "probabilities with few digits: they are in [0, 1], and rows sum to about 1. Save more digits, or the "
+            "logits of the model; or divide each row by its sum, and use Logits.from_probabilities."
+        )
+    if high <= 1:
+        return (
+            "the outputs of a sigmoid: they are in [0, 1], and rows do not sum to 1. Pass the numbers before the "
+            "sigmoid. Sets are for rows with one label each, not for several labels at once."
+        )
+    return ""
+
+
+def check_probabilities(probs: Block, source: str) -> None:
+    """Refuse rows that are no probabilities, as closely as the type they came in allows."""
+    tolerance = _SUM_TOLERANCE.get(source, _USUAL_TOLERANCE)
+    with np.errstate(invalid="ignore"):
+        low, total = probs.min(axis=1), probs.sum(axis=1, dtype=np.float64)
+    if np.isnan(total).any() or (low < 0).any():
+        row = int(np.flatnonzero(np.isnan(total) | (low < 0))[0])
+        column = int(np.flatnonzero(np.isnan(probs[row]) | (probs[row] < 0))[0])
+        shown = "NaN" if np.isnan(probs[row, column]) else probs[row, column]
+        raise InputError(
+            f"is {shown}; probabilities must be >= 0. Are these logits?", row=row, name="probs", column=column
+        )
+    wrong = np.flatnonzero(~(np.abs(total - 1) <= tolerance))
+    if len(wrong):
+        row = int(wrong[0])
+        remedy = "Divide each row by its sum, or pass logits to Logits."
+        if (np.abs(total - 100) <= 100 * _OFF).all():
+            remedy = "These look like percentages: divide them by 100."
+        elif probs.max() <= 1 and np.ptp(total) > 10 * _OFF:
+            remedy = "If these are outputs of a sigmoid, pass the numbers before it to Logits."
+        raise InputError(
+            f"sums to {total[row]:.6g}; {len(wrong)} row(s) do not sum to 1 within {tolerance:g}. {remedy}",
+            row=row,
+            name="probs",
+        )
+
+
+# ---- rows and labels that are not those of held-out rows -------------------------------------------------------------
 
 _FEWEST = 100  # rows that tell something
-_FEWEST_RIGHT = 500  # rows of which none is wrong, where an error of 1% would show with probability 0.993
 _MOST_CLASSES = 2000
 _FAR = 0.3  # how much more another order of the classes must explain
+_EASY, _RARE = 0.005, 0.01  # the error of an easy problem, and how seldom it gives so few errors
+_CLAIMED = 5.0  # errors that the model's own confidence allows for, where there is none: chance is below 1%
+_MANY = 500  # rows, all of them right, that need to be told apart from training rows
+_HEAD, _DISTINCT = 1000, 50  # rows that tell how fine the numbers are
+
+_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
 
 
-def warn_of_labels(data: Logits, labels: Ints) -> None:
-    """Say so where labels fit the rows far better in another order, or where no row at all is wrong.
+@contextmanager
+def judged_rows() -> Iterator[None]:
+    """Fit on rows that have been judged already, without saying it again."""
+    token = _quiet.set(True)
+    try:
+        yield
+    finally:
+        _quiet.reset(token)
 
-    >>> rows = Logits(np.eye(3)[np.arange(120) % 3] * 4 + np.random.default_rng(0).normal(size=(120, 3)))
+
+def judge_rows(*parts: "Logits") -> str:
+    """Warn of what labelled rows show, in one or more parts of one file; signs of training rows, if there are any.
+
+    >>> from thermoset.data import Logits
+    >>> rows = np.eye(3)[np.arange(120) % 3] * 4 + np.random.default_rng(0).normal(size=(120, 3))
     >>> with warnings.catch_warnings(record=True) as said:
     ...     warnings.simplefilter("always")
-    ...     warn_of_labels(rows, (np.arange(120) + 1) % 3)
-    >>> said[0].category.__name__
-    'SuspiciousRowsWarning'
+    ...     signs = judge_rows(Logits(rows, (np.arange(120) + 1) % 3))
+    >>> said[0].category.__name__, signs
+    ('SuspiciousRowsWarning', '')
     """
-    n_rows, n_classes = len(labels), data.n_classes
-    if n_rows < _FEWEST:
-        return
-    top = top_labels(data)
-    agree = float(np.mean(top == labels))
-    if agree == 1.0 and n_rows >= _FEWEST_RIGHT:
+    if _quiet.get():
+        return ""
+    labels = np.concatenate([part.require_labels("judging rows") for part in parts])
+    if len(labels) < _FEWEST:
+        return ""
+    top = np.concatenate([top_labels(part) for part in parts])
+    _warn_of_order(top, labels, parts[0].n_classes)
+    _warn_of_repeated(parts)
+    signs = training_signs(parts, top, labels, _MANY)
+    if signs:
+        warn_of_training(signs, "Use rows that the model has not seen, or check the predictor on such rows.")
+    elif len(labels) >= _MANY and (top == labels).all():
         _warn(
-            f"all {n_rows:,} labels are those of the largest logit: are these training rows? Coverage is promised for "
-            "rows like these, and held-out rows are rarely so easy. Use rows that the model has not seen."
+            f"all {len(labels):,} labels are those of the largest logit. If these are rows that the model was trained "
+            "on, coverage of new rows will be lower: use rows that it has not seen."
         )
+    return signs
+
+
+def _warn_of_order(top: Ints, labels: Ints, n_classes: int) -> None:
+    """Say so where labels fit the rows far better in another order."""
+    agree = float(np.mean(top == labels))
     if agree > 1.0 - _FAR:
         return
     shifted = float(np.mean(top == labels - 1))
@@ -60,5 +345,90 @@ def _best_order(top: Ints, labels: Ints, n_classes: int) -> float:
     return float(np.mean(order[labels[counted]] == top[counted]))
 
 
+def warn_of_training(signs: str, remedy: str) -> None:
+    """Say that the model may have been trained on these rows, and that nothing is promised therefore."""
+    _warn(
+        f"{signs}: are these rows that the model was trained on? Then coverage of new rows will be lower, so none is "
+        f"promised. {remedy}"
+    )
+
+
+def training_signs(parts: Sequence["Logits"], top: Ints, labels: Ints, fewest: int) -> str:
+    """What says that the model was trained on these rows: fewer errors than an easy problem has, or than it expects.
+
+    One row in a thousand is wrong at most, and a model that is wrong in one of 200 would do so well with a probability
+    below 1%; or there are `fewest` rows and none is wrong, and the confidence of the model itself, of .6 or more on
+    average, allows for five errors.
+    """
+    from scipy.special import bdtr  # noqa: PLC0415 - rarely needed
+
+    wrong, n_rows = int(np.count_nonzero(top != labels)), len(labels)
+    if 1000 * wrong > n_rows:
+        return ""
+    right = f"all {n_rows:,} labels" if not wrong else f"{n_rows - wrong:,} of {n_rows:,} labels"
+    if bdtr(wrong, n_rows, _EASY) < _RARE:
+        return f"{right} are those of the largest logit"
+    claimed = sum(float(_doubts(block).sum()) for part in parts for _, block in part.blocks(1 << 12))
+    if not wrong and n_rows >= fewest and _CLAIMED <= claimed <= 0.4 * n_rows:
+        return f"{right} are those of the largest logit, and confidences allow for {claimed:.0f} errors"
+    return ""
+
+
+def _doubts(block: Block) -> Block:
+    """One minus the largest probability of each row, at T = 1."""
+    gaps = block.astype(np.float64) - block.max(axis=1, keepdims=True).astype(np.float64)
+    doubts: Block = 1.0 - 1.0 / np.exp(gaps).sum(axis=1)
+    return doubts
+
+
+def _warn_of_repeated(parts: Sequence["Logits"]) -> None:
+    """Say so where rows occur several times, other than by chance among numbers of few digits.
+
+    It is no chance where more than one row in twenty is a copy and numbers are fine: where rows differ nearly always in
+    their two largest numbers. Coarse rows may be equal by chance, and so may those of two or three classes, for which
+    trees give few different scores; of these only a file that holds every row the same number of times, or a multiple
+    of it, is known for certain. Fewer copies, such as equal pictures in the bundled data, change little.
+    """
+    if any(part.engine is not None or hasattr(part, "top") for part in parts):
+        return
+    keys = []
+    for part in parts:
+        rows = row_array((part.n_rows,), np.uint64)
+        map_rows(part, _exact_keys, [rows])
+        keys.append(rows ^ _scrambled(part.require_labels("judging rows").astype(np.uint64) + np.uint64(1)))
+    times = np.unique(np.concatenate(keys), return_counts=True)[1]
+    copies, distinct = int(times.sum() - len(times)), len(times)
+    many = copies >= 3 and 20 * copies > len(times) + copies and parts[0].n_classes > 3
+    if (distinct >= _DISTINCT and np.gcd.reduce(times) > 1) or (many and _are_fine(parts[0])):
+        warnings.warn(
+            f"{copies:,} of {times.sum():,} rows are copies of others, logits and label alike. The law of coverage "
+            "takes rows to be drawn one by one: drop the copies, or keep them together with split_by.",
+            RepeatedRowsWarning,
+            stacklevel=5,
+        )
+
+
+def _exact_keys(block: Block) -> tuple[Keys]:
+    """A number of 64 bits for each row, from all bits of its numbers (multilinear hashing of scrambled words)."""
+    bits = (block.astype(np.float64) + 0.0).view(np.uint64)  # -0.0 becomes 0.0
+    places = _scrambled(np.arange(1, block.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
+    return (_scrambled((_scrambled(bits) * places).sum(axis=1, dtype=np.uint64)),)
+
+
+def _scrambled(words: Keys) -> Keys:
+    """SplitMix64's finaliser."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
+def _are_fine(data: "Logits") -> bool:
+    """Whether numbers have so many digits that two rows are hardly ever equal by chance."""
+    head = data.head(_HEAD).astype(np.float64)
+    rows = np.unique(head, axis=0)
+    largest = np.partition(rows, -2, axis=1)[:, -2:]
+    return len(rows) >= max(_DISTINCT, len(head) / 2) and len(np.unique(largest, axis=0)) >= 0.9 * len(rows)
+
+
 def _warn(message: str) -> None:
-    warnings.warn(message, SuspiciousRowsWarning, stacklevel=4)
+    warnings.warn(message, SuspiciousRowsWarning, stacklevel=5)

@@ -1,20 +1,89 @@
-"""Labels: whole numbers 0..C-1, or names of classes, one for each row."""
+"""What belongs to the numbers, one value for each row or column: labels, names of classes, weights of rows."""
 
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.data.arrays import foreign_array, is_instance
+from thermoset.arrays import Bools, Floats, Ints
+from thermoset.data.reading import (
+    Table,
+    are_whole,
+    first_repeated,
+    is_missing,
+    is_storable,
+    one_column,
+)
 from thermoset.errors import InputError
 from thermoset.quoting import printable, quoted
 
-__all__ = ["column_indices", "is_missing", "label_indices", "named_indices", "one_column", "partial_indices"]
+_LONGEST = 20  # digits of a name that can be a label: of 64 bits, and a sign
 
 
-def label_indices(labels: object, shape: tuple[int, int], classes: tuple[str, ...] | None) -> NDArray[np.int64]:
+# ---- names of classes ------------------------------------------------------------------------------------------------
+
+
+def class_names(classes: object, n_classes: int) -> tuple[str, ...]:
+    """Check that `classes` are `n_classes` different names; whole numbers become text.
+
+    >>> class_names(["cat", "dog"], 2), class_names([10, 20], 2)
+    (('cat', 'dog'), ('10', '20'))
+    """
+    if isinstance(classes, (str, bytes)) or not isinstance(classes, Iterable):
+        raise InputError(
+            f"classes must be a sequence of {n_classes} names, one per column of logits; got {quoted(classes)}."
+        )
+    given = list(classes)
+    names = [str(item) for item in given] if are_whole(given) else given
+    for i, item in enumerate(names):
+        if not isinstance(item, str):
+            raise InputError(
+                f"classes[{i}] is {quoted(item)}; class names must be all strings, or all whole numbers. "
+                "Use classes=[str(c) for c in ...]."
+            )
+    if len(names) != n_classes:
+        raise InputError(f"classes must hold {n_classes} names, one per column of logits; got {len(names)}.")
+    if (twice := first_repeated(names)) is not None:
+        raise InputError(f"classes must be different from each other; {quoted(twice)} appears more than once.")
+    for i, name in enumerate(names):
+        if not name.strip() or not is_storable(name):
+            raise InputError(f"classes[{i}] is {quoted(name)}; a class name must be text that is not blank.")
+    return tuple(str(name) for name in names)
+
+
+def names_and_labels(table: Table, labels: object, classes: object) -> tuple[tuple[str, ...] | None, Ints | None]:
+    """The names of the classes, those given or those of a frame's columns, and labels as column numbers."""
+    shape, columns = table.values.shape, table.columns
+    given = list(classes) if isinstance(classes, Iterable) and not isinstance(classes, (str, bytes)) else classes
+    names = None if given is None else class_names(given, shape[1])
+    numbered = columns is not None and are_whole(columns)
+    if columns is not None:
+        own = class_names(columns, shape[1])
+        if names is None:
+            names = None if numbered else own
+        elif names != own and set(names) == set(own):
+            # Same names in another order: one of the two would put every label on a wrong column.
+            order = [columns[own.index(name)] for name in names]
+            raise InputError(
+                f"classes and the frame's columns are in different orders. Reorder: frame[{quoted(order)}]."
+            )
+    if labels is None:
+        return names, None
+    if given is None and numbered:
+        raise InputError(
+            f"the frame's columns are the whole numbers {quoted(list(columns or ()))}: labels may be these names, or "
+            "count columns from 0. Pass classes=list(frame.columns) for names, frame.to_numpy() for column numbers."
+        )
+    read = _named_indices if names is not None and isinstance(given, list) and are_whole(given) else label_indices
+    return names, read(labels, shape, names)  # type: ignore[arg-type]
+
+
+# ---- labels ----------------------------------------------------------------------------------------------------------
+
+
+def label_indices(labels: object, shape: tuple[int, ...], classes: tuple[str, ...] | None) -> Ints:
     """Read labels as column numbers of logits of the given shape.
 
     Text is a name. A whole number is the number of a column, counted from 0. Where classes are called by whole numbers
@@ -35,9 +104,10 @@ def label_indices(labels: object, shape: tuple[int, int], classes: tuple[str, ..
     if kind in "UT":
         return _from_names(values.tolist(), classes)
     if kind not in "iuf":
-        raise InputError(f"labels must be whole numbers or class names; got dtype {values.dtype}. {_remedy(kind)}")
-    if kind == "f":
-        _check_whole(values)
+        remedy = "Decode bytes to str first." if kind == "S" else "Pass the column number of each row's class."
+        remedy = "If True means class 1, pass labels.astype(int)." if kind == "b" else remedy
+        raise InputError(f"labels must be whole numbers or class names; got dtype {values.dtype}. {remedy}")
+    _check_whole(values)
     if classes is not None and (named := _by_number(values, shape[1], classes)) is not None:
         return named
     if len(values):
@@ -45,22 +115,17 @@ def label_indices(labels: object, shape: tuple[int, int], classes: tuple[str, ..
     return np.ascontiguousarray(values, dtype=np.int64)
 
 
-def named_indices(labels: object, shape: tuple[int, int], classes: tuple[str, ...]) -> NDArray[np.int64]:
-    """The same where whole numbers are names of classes that are whole numbers.
-
-    >>> named_indices([1, 2, 1], (3, 3), ("1", "2", "3"))
-    array([0, 1, 0])
-    """
+def _named_indices(labels: object, shape: tuple[int, ...], classes: tuple[str, ...]) -> Ints:
+    """The same where whole numbers are names of classes that are whole numbers."""
     values = _read(labels, shape)
-    if values.dtype.kind == "f":
-        _check_whole(values)
     if values.dtype.kind not in "iuf":
         return label_indices(labels, shape, classes)
+    _check_whole(values)
     texts = [f"{value:g}" if np.isinf(value) else str(int(value)) for value in values.tolist()]
     return _from_names(texts, classes, " Classes were given as whole numbers, so labels must be these names.")
 
 
-def column_indices(labels: object, shape: tuple[int, int], classes: tuple[str, ...] | None) -> NDArray[np.int64]:
+def column_indices(labels: object, shape: tuple[int, ...], classes: tuple[str, ...] | None) -> Ints:
     """The same where whole numbers are column numbers, whatever classes are called: in files and in training loops.
 
     >>> column_indices([1, 2, 1], (3, 3), ("1", "2", "3"))
@@ -70,49 +135,12 @@ def column_indices(labels: object, shape: tuple[int, int], classes: tuple[str, .
     return label_indices(labels, shape, classes if as_text or _read(labels, shape).dtype.kind in "UT" else None)
 
 
-def _read(labels: object, shape: tuple[int, int]) -> NDArray[Any]:
-    """Labels as an array of numbers or of text, one for each row."""
-    values = one_column(labels, "labels")
-    _check_length(values.shape, shape)
-    if not len(values):
-        return np.empty(0, dtype=np.int64)
-    return _plain(values) if values.dtype.kind == "O" else values
-
-
-def _by_number(values: NDArray[Any], n_classes: int, classes: tuple[str, ...]) -> NDArray[np.int64] | None:
-    """The columns of whole numbers that are names; None if column numbers are meant; refused where both may be."""
-    if not all(map(_is_whole_text, classes)):
-        return None
-    given, column = values.tolist(), {int(name): place for place, name in enumerate(classes)}
-    if any(value not in column for value in given):
-        return None
-    found = np.array([column[value] for value in given], dtype=np.int64)
-    if all(0 <= value < n_classes for value in given) and (found != values).any():
-        row = int(np.flatnonzero(found != values)[0])
-        name = f"{values[row]:.0f}"
-        raise _wrong(
-            row,
-            f"is {name}: the class called {quoted(name)}, or column {name}, which is called "
-            f"{quoted(classes[int(name)])}? Pass names as text: [str(y) for y in labels] if labels are names, "
-            "[classes[y] for y in labels] if they are column numbers.",
-        )
-    return found
-
-
-def _is_whole_text(name: str) -> bool:
-    """Whether a name is a whole number as Python writes it."""
-    return name.removeprefix("-").isdecimal() and name.isascii() and str(int(name[:_LONGEST])) == name
-
-
-_LONGEST = 20  # digits of a name that can be a label: of 64 bits, and a sign
-
-
 def partial_indices(
     labels: object,
-    shape: tuple[int, int],
+    shape: tuple[int, ...],
     classes: tuple[str, ...] | None,
-    read: Callable[[object, tuple[int, int], tuple[str, ...] | None], NDArray[np.int64]] = label_indices,
-) -> NDArray[np.int64]:
+    read: Callable[[object, tuple[int, ...], tuple[str, ...] | None], Ints] = label_indices,
+) -> Ints:
     """The same where labels may be missing: -1, NaN, None, pandas' NA or a blank text; such rows get -1.
 
     >>> partial_indices(["dog", ""], (2, 2), ("cat", "dog"))
@@ -136,65 +164,24 @@ def partial_indices(
     return indices
 
 
-def _missing_among(values: NDArray[Any], classes: tuple[str, ...] | None) -> NDArray[np.bool_]:
+def _missing_among(values: NDArray[Any], classes: tuple[str, ...] | None) -> Bools:
     """Which labels are missing."""
     if values.dtype.kind in "iuf":
-        found: NDArray[np.bool_] = (values == -1) | (np.isnan(values) if values.dtype.kind == "f" else False)
+        found: Bools = (values == -1) | (np.isnan(values) if values.dtype.kind == "f" else False)
         return found
     blank = {"", "-1"} - set(classes or ())
     gone = (is_missing(one) or (one.strip() in blank if isinstance(one, str) else one == -1) for one in values.tolist())
     return np.fromiter(gone, dtype=np.bool_, count=len(values))
 
 
-def _check_length(got: tuple[int, ...], shape: tuple[int, int]) -> None:
-    if got != (shape[0],):
-        hint = " One-hot rows: pass labels.argmax(axis=1)." if got == shape else ""
-        if got == (shape[1],):
-            hint = " As many labels as columns: are the logits transposed? Pass logits.T."
-        raise InputError(
-            f"labels must have shape ({shape[0]},) to match logits {shape}; got {got}. Pass one label per row.{hint}"
-        )
-
-
-def one_column(value: Any, name: str) -> NDArray[Any]:
-    """Read one value a row from a list, array, tensor or series; mixed and missing values come as objects.
-
-    >>> one_column(["a", None], "groups")
-    array(['a', None], dtype=object)
-    """
-    if is_instance(value, "pandas", "Series", "Index", "Categorical"):
-        plain = isinstance(value.dtype, np.dtype)
-        return np.asarray(value) if plain else np.asarray(value, dtype=object)
-    if is_instance(value, "polars", "Series"):
-        plain = not value.null_count() and (value.dtype.is_numeric() or str(value.dtype) == "Boolean")
-        return np.asarray(value.to_numpy()) if plain else _objects(value.to_list())
-    if isinstance(value, (list, tuple)):
-        try:
-            return np.asarray(value)
-        except (TypeError, ValueError, RuntimeError):
-            return _objects(value)  # ragged, or values NumPy does not know: judged one by one later
-    return foreign_array(value, name)
-
-
-def _objects(items: list[Any] | tuple[Any, ...]) -> NDArray[Any]:
-    array = np.empty(len(items), dtype=object)
-    array[:] = items
-    return array
-
-
-def is_missing(item: object) -> bool:
-    """None, NaN, and pandas' NA and NaT (known by name: pandas is not imported, and NA has no truth value).
-
-    >>> is_missing(float("nan")), is_missing(0)
-    (True, False)
-    """
-    if item is None or type(item).__name__ in {"NAType", "NaTType"}:
-        return True
-    return isinstance(item, (float, np.floating)) and bool(np.isnan(item))
-
-
-def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """Labels that came as Python objects, as an array of numbers or of strings."""
+def _read(labels: object, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Labels as an array of numbers or of text, one for each row."""
+    values = one_column(labels, "labels")
+    _check_length(values.shape, shape)
+    if not len(values):
+        return np.empty(0, dtype=np.int64)
+    if values.dtype.kind != "O":
+        return values
     items = values.tolist()
     for row, item in enumerate(items):
         if is_missing(item):
@@ -211,7 +198,29 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
         raise InputError("labels hold a number that is too large; labels count classes from 0.") from None
 
 
-def _from_names(names: Sequence[str], classes: tuple[str, ...] | None, hint: str = "") -> NDArray[np.int64]:
+def _by_number(values: NDArray[Any], n_classes: int, classes: tuple[str, ...]) -> Ints | None:
+    """The columns of whole numbers that are names; None if column numbers are meant; refused where both may be."""
+    if not all(
+        name.removeprefix("-").isdecimal() and name.isascii() and str(int(name[:_LONGEST])) == name for name in classes
+    ):
+        return None
+    given, column = values.tolist(), {int(name): place for place, name in enumerate(classes)}
+    if any(value not in column for value in given):
+        return None
+    found = np.array([column[value] for value in given], dtype=np.int64)
+    if all(0 <= value < n_classes for value in given) and (found != values).any():
+        row = int(np.flatnonzero(found != values)[0])
+        name = f"{values[row]:.0f}"
+        raise _wrong(
+            row,
+            f"is {name}: the class called {quoted(name)}, or column {name}, which is called "
+            f"{quoted(classes[int(name)])}? Pass names as text: [str(y) for y in labels] if labels are names, "
+            "[classes[y] for y in labels] if they are column numbers.",
+        )
+    return found
+
+
+def _from_names(names: Sequence[str], classes: tuple[str, ...] | None, hint: str = "") -> Ints:
     if classes is None:
         raise InputError(
             f"labels are text (labels[0] is {quoted(names[0])}) but no class names are known. "
@@ -228,15 +237,18 @@ def _from_names(names: Sequence[str], classes: tuple[str, ...] | None, hint: str
     return np.asarray(found, dtype=np.int64)
 
 
-def _remedy(kind: str) -> str:
-    if kind == "b":
-        return "If True means class 1, pass labels.astype(int)."
-    return "Decode bytes to str first." if kind == "S" else "Pass the column number of each row's class."
+def _check_length(got: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    if got != (shape[0],):
+        hint = " One-hot rows: pass labels.argmax(axis=1)." if got == shape else ""
+        if got == (shape[1],):
+            hint = " As many labels as columns: are the logits transposed? Pass logits.T."
+        raise InputError(
+            f"labels must have shape ({shape[0]},) to match logits {shape}; got {got}. Pass one label per row.{hint}"
+        )
 
 
 def _check_whole(values: NDArray[Any]) -> None:
-    bad = np.flatnonzero(values != np.floor(values))  # NaN differs from itself; infinities go on to the range check
-    if len(bad) == 0:
+    if values.dtype.kind != "f" or not len(bad := np.flatnonzero(values != np.floor(values))):
         return
     row = bad[0]
     if np.isnan(values[row]):
@@ -244,7 +256,7 @@ def _check_whole(values: NDArray[Any]) -> None:
     raise _wrong(row, f"is {values[row]}; labels must be whole numbers that count classes from 0.")
 
 
-def _check_range(values: NDArray[Any], shape: tuple[int, int]) -> None:
+def _check_range(values: NDArray[Any], shape: tuple[int, ...]) -> None:
     low, high, n_classes = values.min(), values.max(), shape[1]
     if low >= 0 and high < n_classes:
         return
@@ -264,3 +276,46 @@ def _check_range(values: NDArray[Any], shape: tuple[int, int]) -> None:
 
 def _wrong(row: Any, message: str) -> InputError:
     return InputError(message, row=int(row), name="labels")
+
+
+# ---- weights ---------------------------------------------------------------------------------------------------------
+
+
+def checked_weights(weights: Any, n_rows: int) -> Floats:
+    """Read the importance weights of rows: finite and not negative; only the ratio of two weights matters.
+
+    >>> checked_weights([2, 0.5], 2)
+    array([2. , 0.5])
+    """
+    values = one_column(weights, "weights")
+    if values.shape != (n_rows,):
+        raise InputError(f"weights must have shape ({n_rows},), one number for each row; got {values.shape}.")
+    if values.dtype.kind not in "iuf":  # the text of files
+        values = np.array([_number(row, item) for row, item in enumerate(values.tolist())])
+    found = values.astype(np.float64)
+    bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
+    if bad.size:
+        more = f" The same goes for {bad.size - 1:,} more rows." if bad.size > 1 else ""
+        raise _wrong_weight(int(bad[0]), found[bad[0]], more)
+    return found
+
+
+def conformal_weights(weights: Any, n_rows: int) -> Floats:
+    """The same for rows that set a threshold: one of them must count."""
+    found = checked_weights(weights, n_rows)
+    if not found.any():
+        raise InputError("weights are all 0, so no row would count. Give likely rows a weight above 0.")
+    return found
+
+
+def _number(row: int, item: object) -> float:
+    if isinstance(item, (str, int, float, np.number)) and not isinstance(item, bool):
+        try:
+            return float(item)
+        except (ValueError, OverflowError):
+            pass
+    raise _wrong_weight(row, quoted(item))
+
+
+def _wrong_weight(row: int, shown: object, more: str = "") -> InputError:
+    return InputError(f"is {shown}; a weight must be a finite number of at least 0.{more}", row=row, name="weights")

@@ -1,6 +1,6 @@
 """What rows are recognised by: a number of 48 bits for each, made of its largest logits and the classes they belong to.
 
-Four logits are taken, which is what rows that are not whole have at least (`data.top_rows`), and each is rounded to
+Four logits are taken, which is what rows that are not whole have at least (`data.top_k`), and each is rounded to
 eleven significant bits, which is what float16 has: whole rows, their largest logits, text, and any type of floats give
 the same key. Rows of fewer than four classes have fewer numbers to tell them apart, and those are rounded to float32.
 """
@@ -8,7 +8,7 @@ the same key. Rows of fewer than four classes have fewer numbers to tell them ap
 import numpy as np
 
 from thermoset.arrays import Block, Floats, Ints, Keys, as_float64, as_int64
-from thermoset.data.top_rows import LEAST_KEPT, TopRows, tops_of
+from thermoset.data.top_k import LEAST_KEPT, TopRows, tops_of
 from thermoset.kernels import fill_largest, fill_row_keys
 from thermoset.rows import Source, block_rows, map_rows, row_array
 from thermoset.uniforms import OF_KEYS

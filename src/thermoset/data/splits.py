@@ -1,32 +1,28 @@
-"""Random splits of rows, plain or by groups. Never stratified: that would break exchangeability."""
+"""Random splits and other selections of rows. Splits are never stratified: that would break exchangeability."""
 
 import operator
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thermoset.arrays import Ints
 from thermoset.bounds import MOST_HELD, whole_number
-from thermoset.data.labels import is_missing, one_column
+from thermoset.data.reading import is_missing, one_column
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, exact_level
 from thermoset.quoting import quoted
-
-__all__ = ["Part", "Rows", "Seed", "group_codes", "row_index", "split_indices"]
 
 Part = int | Alpha
 """A whole number of rows, or a fraction in (0, 1) of all rows, read as the decimal it prints as."""
 
 Seed = int | Sequence[int] | np.random.SeedSequence | np.random.Generator | None
-Rows = NDArray[np.int64]
 
 
-def split_indices(
-    n_rows: int, *parts: Part, random_state: Seed = 0, split_by: object = None
-) -> tuple[NDArray[np.int64], ...]:
+def split_indices(n_rows: int, *parts: Part, random_state: Seed = 0, split_by: object = None) -> tuple[Ints, ...]:
     """Cut rows 0..n_rows-1 at random into len(parts) + 1 pieces; the last is the rest.
 
     Parameters
@@ -54,11 +50,17 @@ def split_indices(
     """
     n_rows = whole_number(n_rows, "n_rows", 1, MOST_HELD, "Pass the number of rows.")
     sizes = _sizes(parts, n_rows)
-    rng = _generator(random_state)
+    try:
+        rng = np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise InputError(
+            "random_state must be a whole number >= 0, a sequence of them or a numpy Generator; got "
+            f"{quoted(random_state)}."
+        ) from None
     if split_by is None:
         order, cuts = rng.permutation(n_rows), list(accumulate(sizes))
     else:
-        order, cuts = _grouped_order(group_codes(split_by, n_rows, "split_by"), sizes, rng)
+        order, cuts = _grouped_order(split_codes(split_by, n_rows), sizes, rng)
     # Ascending row numbers: which rows a piece has is random, their order need not be, and memory is read forwards.
     return tuple(np.sort(piece).astype(np.int64, copy=False) for piece in np.split(order, cuts))
 
@@ -88,58 +90,43 @@ def _size(part: Any, n_rows: int) -> int:
     return size
 
 
-def _generator(random_state: Any) -> np.random.Generator:
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError):
-        raise InputError(
-            "random_state must be a whole number >= 0, a sequence of them or a numpy Generator; got "
-            f"{quoted(random_state)}."
-        ) from None
-
-
-def group_codes(groups: object, n_rows: int, name: str = "groups") -> Rows:
+def split_codes(split_by: object, n_rows: int) -> Ints:
     """Give values of rows numbers by first appearance, so that they do not matter to a split, but for being equal.
 
-    >>> group_codes(["b", "a", "b"], 3)
+    >>> split_codes(["b", "a", "b"], 3)
     array([0, 1, 0])
     """
-    # A list may hold tuples, which are good groups, but NumPy would make a second axis of them.
-    plain = isinstance(groups, (list, tuple))
-    column = None if plain else one_column(groups, name)
+    # A list may hold tuples, which are good values, but NumPy would make a second axis of them.
+    plain = isinstance(split_by, (list, tuple))
+    column = None if plain else one_column(split_by, "split_by")
     if column is not None and column.shape == (n_rows,) and column.dtype.kind in "iubU":
-        return _numbered(column)
-    items = list(groups) if plain else column.tolist()  # type: ignore[call-overload, union-attr]
+        _, first, place = np.unique(column, return_index=True, return_inverse=True)
+        number = np.empty(len(first), dtype=np.int64)
+        number[np.argsort(first)] = np.arange(len(first))
+        return number[place]
+    items = list(split_by) if plain else column.tolist()  # type: ignore[call-overload, union-attr]
     if not isinstance(items, list) or len(items) != n_rows:
         got = len(items) if isinstance(items, list) else "a single value"
-        raise InputError(f"{name} must have one value for each of {n_rows} rows; got {got}.")
+        raise InputError(f"split_by must have one value for each of {n_rows} rows; got {got}.")
     seen: dict[Hashable, int] = {}
     codes = np.empty(n_rows, dtype=np.int64)
     for row, item in enumerate(items):
         if is_missing(item):
-            raise InputError(f"is missing ({quoted(item)}). Give every row a group.", row=row, name=name)
+            raise InputError(f"is missing ({quoted(item)}). Give every row a value.", row=row, name="split_by")
         try:
             codes[row] = seen.setdefault(item, len(seen))
         except TypeError:
-            said = f"is {quoted(item)}; a group must be one hashable value per row."
-            raise InputError(said, row=row, name=name) from None
+            said = f"is {quoted(item)}; expected one hashable value per row."
+            raise InputError(said, row=row, name="split_by") from None
     return codes
 
 
-def _numbered(column: NDArray[Any]) -> Rows:
-    """The same for an array of values that can be sorted."""
-    _, first, place = np.unique(column, return_index=True, return_inverse=True)
-    number = np.empty(len(first), dtype=np.int64)
-    number[np.argsort(first)] = np.arange(len(first))
-    return number[place]
-
-
-def _grouped_order(codes: Rows, sizes: list[int], rng: np.random.Generator) -> tuple[Rows, list[int]]:
+def _grouped_order(codes: Ints, sizes: list[int], rng: np.random.Generator) -> tuple[Ints, list[int]]:
     """Rows in the random order of their groups, and the row counts at which the pieces end."""
     counts = np.bincount(codes)
     n_groups, n_pieces = len(counts), len(sizes) + 1
     if n_groups < n_pieces:
-        raise InputError(f"{n_pieces} pieces need at least {n_pieces} groups; got {n_groups}.")
+        raise InputError(f"{n_pieces} pieces need at least {n_pieces} different values of split_by; got {n_groups}.")
     place = rng.permutation(n_groups)
     order = np.argsort(place[codes], kind="stable")
     ends = np.concatenate([[0], np.cumsum(counts[np.argsort(place)])])
@@ -170,3 +157,21 @@ def row_index(rows: object, n_rows: int) -> Any:
     if n_selected == 0:
         raise InputError("rows select nothing. Select at least one row.")
     return index
+
+
+@contextmanager
+def rows_of_user(numbers: Ints | None) -> Iterator[None]:
+    """Count rows in messages as the user counts them while working on some rows, by their numbers; None for all rows.
+
+    >>> with rows_of_user(np.array([3, 5, 8])):
+    ...     raise InputError("is wrong.", row=2, name="logits")
+    Traceback (most recent call last):
+        ...
+    thermoset.errors.InputError: logits[8] is wrong.
+    """
+    try:
+        yield
+    except InputError as error:
+        if numbers is None or error.row is None:
+            raise
+        raise error.at(int(numbers[error.row])) from None

@@ -2,28 +2,73 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thermoset.arrays import Block, Ints
-from thermoset.data import Groups, Logits, checked_rows
-from thermoset.data.arrays import Floats
-from thermoset.data.shards import Shard
-from thermoset.data.splits import row_index
+from thermoset.data.groups import Groups
+from thermoset.data.logits import Logits, read_only
 from thermoset.errors import InputError
 from thermoset.rows import physical_memory, room
 
 if TYPE_CHECKING:
     from thermoset.rows import Engine
 
-__all__ = ["Piece", "StoredLogits"]
-
 PIECE_BYTES = 2**24
-"""Read at once: a file is read in steps that are large enough for the disk, and small beside any budget."""
+"""Read at once: a file is read in steps that are large enough for the disk, and small compared with any budget."""
 
 _SPARSE = 32  # rows this many times further apart than they are long are read one by one
+
+
+class Shard(Protocol):
+    """Rows of logits in one file: picklable (paths and facts, no open handles), opened when they are read."""
+
+    @property
+    def name(self) -> str:
+        """For messages: the path, and the array in a file that holds several."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    def n_classes(self) -> int:
+        """Number of columns."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the rows that `read` gives: float16, float32 or float64."""
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """Class names, if the file has any."""
+
+    @property
+    def input_kind(self) -> str:
+        """What the file holds: logits or probabilities; `read` gives logits either way."""
+
+    def read(self, start: int, stop: int) -> Block:
+        """Rows start to stop - 1, C-contiguous and checked, the same bits that loading the file gives."""
+
+
+@dataclass(frozen=True, eq=False)
+class TransformedShard:
+    """A shard whose rows are changed as they are read: f takes a block and gives float64 of the same shape."""
+
+    shard: Shard
+    f: Callable[[Block], Block]
+
+    dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float64)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.shard, name)
+
+    def read(self, start: int, stop: int) -> Block:
+        """Some rows."""
+        return self.f(self.shard.read(start, stop))
 
 
 class Segment(NamedTuple):
@@ -36,29 +81,6 @@ class Segment(NamedTuple):
     def n_rows(self) -> int:
         """How many rows are meant."""
         return self.shard.n_rows if self.rows is None else len(self.rows)
-
-    def some(self, wanted: Ints) -> "Segment":
-        """Some of the rows that are meant, by their places, ascending."""
-        return Segment(self.shard, wanted if self.rows is None else self.rows[wanted])
-
-
-@dataclass(frozen=True, eq=False)
-class TransformedShard:
-    """A shard whose rows are changed as they are read: f takes a block and gives float64 of the same shape."""
-
-    shard: Shard
-    f: Callable[[Block], Floats]
-
-    dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float64)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.shard, name)
-
-    def read(self, start: int, stop: int) -> Floats:
-        """Some rows."""
-        return self.f(self.shard.read(start, stop))
 
 
 class Piece(NamedTuple):
@@ -78,6 +100,23 @@ class Piece(NamedTuple):
         return np.ascontiguousarray(self.shard.read(first, last + 1)[self.rows - first])
 
 
+class StoredRows(NamedTuple):
+    """What `StoredLogits` have in place of an array: segments, and who works on their blocks."""
+
+    segments: tuple[Segment, ...]
+    engine: "Engine | None" = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and classes."""
+        return sum(segment.n_rows for segment in self.segments), self.segments[0].shard.n_classes
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the numbers."""
+        return self.segments[0].shard.dtype
+
+
 class StoredLogits(Logits):
     """Logits in shards, larger than memory: taken wherever `Logits` are, and read in blocks of rows.
 
@@ -92,11 +131,9 @@ class StoredLogits(Logits):
     input_kind : "logits" or "probabilities"
     """
 
-    __slots__ = ("_engine", "_segments", "_starts")
+    __slots__ = ()
 
-    _segments: tuple[Segment, ...]
-    _starts: Ints
-    _engine: "Engine | None"
+    _rows: StoredRows
 
     def __init__(self) -> None:
         raise TypeError("StoredLogits are made by thermoset.open.")
@@ -104,10 +141,11 @@ class StoredLogits(Logits):
     @classmethod
     def of(cls, shards: Sequence[Shard], labels: Ints | None = None, groups: Groups | None = None) -> "StoredLogits":
         """The rows of shards that fit together, one shard after the other."""
-        return _stored(tuple(Segment(shard, None) for shard in shards), labels, groups, None)
+        rows = StoredRows(tuple(Segment(shard, None) for shard in shards))
+        return cls.from_checked(rows, labels, shards[0].classes, groups, shards[0].input_kind)
 
     @property
-    def logits(self) -> Floats:
+    def logits(self) -> Block:
         """All numbers, (n, C), read into memory; an error where they would take more than half of it."""
         needed = self.n_rows * self.n_classes * self.dtype.itemsize
         if needed > physical_memory() // 2:
@@ -118,12 +156,11 @@ class StoredLogits(Logits):
         out = np.empty((self.n_rows, self.n_classes), self.dtype)
         for piece in self.pieces():
             out[piece.place] = piece.read()
-        out.flags.writeable = False
-        return out
+        return read_only(out)
 
     def loaded(self) -> Logits:
         """The same rows in memory."""
-        return checked_rows(self.logits, self.labels, self.classes, self.groups, self.input_kind)
+        return Logits.from_checked(self.logits, self.labels, self.classes, self.groups, self.input_kind)
 
     def within_budget(self) -> Logits:
         """The same rows, read into memory where they take a quarter of the memory budget at most.
@@ -133,55 +170,42 @@ class StoredLogits(Logits):
         small = self.n_rows * self.n_classes * self.dtype.itemsize <= room(4)
         return self.loaded() if small and self.engine is None else self
 
-    def head(self, n_rows: int) -> Floats:
+    def head(self, n_rows: int) -> Block:
         """The first rows, at most so many, (n, C)."""
-        first = next(self.pieces(n_rows * self.n_classes * self.dtype.itemsize))
-        return first.read()[:n_rows]
+        return next(self.pieces(n_rows * self.n_classes * self.dtype.itemsize)).read()[:n_rows]
 
     @property
     def shards(self) -> tuple[Shard, ...]:
         """Where the rows are."""
-        return tuple(segment.shard for segment in self._segments)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of the numbers."""
-        return self._segments[0].shard.dtype
+        return tuple(segment.shard for segment in self._rows.segments)
 
     @property
     def engine(self) -> "Engine | None":
         """Who works on blocks of these rows: None for threads of this process."""
-        return self._engine
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self._starts[-1])
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return self._segments[0].shard.n_classes
+        return self._rows.engine
 
     def on(self, engine: "Engine | None") -> "StoredLogits":
         """The same rows, worked on by another engine."""
-        return _stored(self._segments, self.labels, self.groups, engine)
+        return self._again(self._rows._replace(engine=engine))
+
+    def _again(self, rows: StoredRows) -> Self:
+        return self.from_checked(rows, self.labels, self.classes, self.groups, self.input_kind)
 
     def pieces(self, n_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
         """The rows in the order of their places, in pieces of one shard that take about so many bytes."""
-        for segment, start in zip(self._segments, self._starts.tolist(), strict=False):
-            step = max(1, n_bytes // (segment.shard.n_classes * segment.shard.dtype.itemsize))
-            if segment.rows is None:
-                for first in range(0, segment.n_rows, step):
-                    stop = min(first + step, segment.n_rows)
-                    yield Piece(segment.shard, slice(first, stop), slice(start + first, start + stop))
-                continue
-            first = 0
-            while first < len(segment.rows):  # a piece ends where its rows, with those in between, would be too many
-                reach = int(np.searchsorted(segment.rows, segment.rows[first] + step))
-                stop = min(max(reach, first + max(1, step // _SPARSE)), len(segment.rows), first + step)
-                yield Piece(segment.shard, segment.rows[first:stop], slice(start + first, start + stop))
+        start = 0
+        for shard, rows in self._rows.segments:
+            n_rows = shard.n_rows if rows is None else len(rows)
+            step, first = max(1, n_bytes // (shard.n_classes * shard.dtype.itemsize)), 0
+            while first < n_rows:
+                stop = min(first + step, n_rows)
+                if rows is not None:  # a piece ends where its rows, with those in between, would be too many
+                    reach = int(np.searchsorted(rows, rows[first] + step))
+                    stop = min(max(reach, first + max(1, step // _SPARSE)), stop)
+                some = slice(first, stop) if rows is None else rows[first:stop]
+                yield Piece(shard, some, slice(start + first, start + stop))
                 first = stop
+            start += n_rows
 
     def blocks(self, step: int) -> Iterator[tuple[slice, Block]]:
         """Consecutive rows, at most `step` at a time, each with its place."""
@@ -191,71 +215,37 @@ class StoredLogits(Logits):
                 some = rows[first : first + step]
                 yield slice(start + first, start + first + len(some)), some
 
-    def take(self, rows: object) -> Logits:
-        """Select rows by number, boolean mask or slice, in the order given.
+    def _selected(self, index: Any) -> Logits:
+        """Rows in ascending order stay where they are stored; in another order they are read into memory."""
+        numbers: Ints = np.arange(self.n_rows)[index]
+        if len(numbers) > 1 and not np.all(numbers[1:] > numbers[:-1]):
+            unique, place = np.unique(numbers, return_inverse=True)
+            stored = super()._selected(unique)
+            return stored.loaded().take(place) if isinstance(stored, StoredLogits) else stored
+        return super()._selected(numbers)
 
-        Rows in rising order stay where they are stored; in another order they are read into memory.
-        """
-        index: Ints = np.arange(self.n_rows)[row_index(rows, self.n_rows)]
-        if len(index) > 1 and not np.all(index[1:] > index[:-1]):
-            unique, place = np.unique(index, return_inverse=True)
-            return self._selected(unique).loaded().take(place)
-        return self._selected(index)
+    def _take_rows(self, index: Ints) -> StoredRows:
+        found, start = [], 0
+        for shard, rows in self._rows.segments:
+            n_rows = shard.n_rows if rows is None else len(rows)
+            first, stop = np.searchsorted(index, (start, start + n_rows))
+            if first < stop:
+                wanted = index[first:stop] - start
+                found.append(Segment(shard, wanted if rows is None else rows[wanted]))
+            start += n_rows
+        return self._rows._replace(segments=tuple(found))
 
-    def _selected(self, index: Ints) -> "StoredLogits":
-        """Rows in rising order."""
-        cuts = np.searchsorted(index, self._starts)
-        segments = tuple(
-            segment.some(index[cuts[i] : cuts[i + 1]] - self._starts[i])
-            for i, segment in enumerate(self._segments)
-            if cuts[i] < cuts[i + 1]
-        )
-        labels = None if self.labels is None else self.labels[index]
-        groups = None if self.groups is None else self.groups.take(index)
-        return _stored(segments, labels, groups, self._engine)
+    def _joined_rows(self, other: Logits, labels: Ints, groups: Groups | None) -> Logits:
+        if not isinstance(other, StoredLogits):
+            return super()._joined_rows(other, labels, groups)
+        rows = self._rows._replace(segments=self._rows.segments + other._rows.segments)
+        return self.from_checked(rows, labels, self.classes, groups, self.input_kind)
 
-    def joined(self, other: Logits) -> Logits:
-        """These labelled rows and then the others; both must have the same classes."""
-        self._check_joined(other)
-        if not isinstance(other, StoredLogits) or self.labels is None or other.labels is None:
-            return self.loaded().joined(other)
-        labels = np.concatenate([self.labels, other.labels])
-        return _stored(self._segments + other._segments, labels, self._joined_groups(other), self._engine)
-
-    def apply(self, f: Callable[[Block], Floats]) -> Logits:
+    def apply(self, f: Callable[[Block], Block]) -> Logits:
         """The same rows with other numbers, made when they are read; f must be picklable for a cluster."""
-        segments = tuple(Segment(TransformedShard(one.shard, f), one.rows) for one in self._segments)
-        return _stored(segments, self.labels, self.groups, self._engine)
+        segments = tuple(Segment(TransformedShard(shard, f), rows) for shard, rows in self._rows.segments)
+        return self._again(self._rows._replace(segments=segments))
 
-    def labelled(self, labels: NDArray[np.int64]) -> Logits:
-        """The same rows with labels, which have been checked."""
-        return _stored(self._segments, labels, self.groups, self._engine)
-
-    def grouped(self, groups: Groups) -> Logits:
-        """The same rows with groups, which have been checked."""
-        return _stored(self._segments, self.labels, groups, self._engine)
-
-    def __reduce__(self) -> tuple[Callable[..., "StoredLogits"], tuple[Any, ...]]:
-        return _stored, (self._segments, self.labels, self.groups, None)
-
-
-def _stored(
-    segments: tuple[Segment, ...], labels: Ints | None, groups: Groups | None, engine: "Engine | None"
-) -> StoredLogits:
-    made: StoredLogits = object.__new__(StoredLogits)
-    starts = np.cumsum([0, *(segment.n_rows for segment in segments)])
-    if labels is not None:
-        labels = labels.view()
-        labels.flags.writeable = False
-    fields = {
-        "_segments": segments,
-        "_starts": starts,
-        "_engine": engine,
-        "labels": labels,
-        "classes": segments[0].shard.classes,
-        "groups": groups,
-        "input_kind": segments[0].shard.input_kind,
-    }
-    for name, value in fields.items():
-        object.__setattr__(made, name, value)
-    return made
+    def __reduce__(self) -> tuple[Any, ...]:
+        rows = self._rows._replace(engine=None)
+        return type(self).from_checked, (rows, self.labels, self.classes, self.groups, self.input_kind)

@@ -26,7 +26,7 @@ _UNITS = 4.0  # in the last place: how far a stated log-sum may be from the trut
 
 
 class Stated(NamedTuple):
-    """What a file says beside the K largest logits: log-sums log sum e**(z / T), (n, S), at S temperatures.
+    """What a file says besides the K largest logits: log-sums log sum e**(z / T), (n, S), at S temperatures.
 
     of_all : whether they are sums over all classes, or over those that are not kept. S = 0 says nothing.
     """
@@ -55,11 +55,7 @@ class RestBounds(NamedTuple):
 
 
 def slack_of(n_classes: int) -> float:
-    """What bounds the relative rounding error of a sum of `n_classes` positive terms and a few steps after it.
-
-    >>> slack_of(960) == 2.0**-41
-    True
-    """
+    """What bounds the relative rounding error of a sum of `n_classes` positive terms and a few steps after it."""
     return 2.0**-51 * (n_classes + 64)
 
 
@@ -148,3 +144,32 @@ def _lowest(points: Floats, low: Floats, high: Floats, p: float) -> Floats:
         beyond = (p - points[left]) / (points[left] - points[left - 1])
         least = np.fmax(least, low[:, left] + beyond * (low[:, left] - high[:, left - 1]))
     return least
+
+
+def fill_rest(logits: Block, stated: Stated, n_classes: int) -> Block:
+    """One logit for all classes that are not kept, (n,): below those that are, for what only chooses or describes.
+
+    Together they weigh what is stated at the temperature nearest 1. Where nothing is stated, the tail is taken to go on
+    as it began: logits fall by as much for each doubling of the rank as over the last doubling that is kept. With a
+    fall of s for each unit of log rank, the mean weight beyond rank K is the mean of (rank / K)**-s.
+    """
+    last, n_kept = logits[:, -1], logits.shape[1]
+    kept = logits.astype(np.float64)
+    if stated.temperatures.size:
+        ends = stated_ends(logits, stated, n_classes)
+        s = int(np.abs(np.log(ends.inverse)).argmin())
+        # Where the bounds reach down to nothing, the upper one alone says something.
+        middle = np.where(np.isneginf(ends.low[:, s]), ends.high[:, s], (ends.low[:, s] + ends.high[:, s]) / 2)
+        fall: Floats = np.maximum(np.log(n_classes - n_kept) - middle, 0.0) / ends.inverse[s]
+    else:
+        half, ratio = n_kept // 2, n_classes / n_kept
+        with np.errstate(invalid="ignore"):
+            slope = np.nan_to_num((kept[:, half - 1] - kept[:, -1]) / np.log(n_kept / half), nan=0.0, posinf=1e6)
+        power = 1.0 - np.where(np.abs(slope - 1.0) < 1e-6, 1.0 + 1e-6, slope)
+        mean = np.maximum(np.expm1(power * np.log(ratio)) / (power * (ratio - 1.0)), np.finfo(np.float64).tiny)
+        fall = np.maximum(-np.log(mean), 0.0)
+    with np.errstate(over="ignore"):
+        guess = (kept[:, -1] - fall).astype(last.dtype)
+    below = np.minimum(guess, np.nextafter(last, last.dtype.type(-np.inf)))
+    filled: Block = np.where(np.isneginf(last), last, below)
+    return filled

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thermoset.data import Logits, checked_logits
-from thermoset.data.outputs import unpacked
+from thermoset.data.reading import unpack_output
 from thermoset.errors import InputError
 from thermoset.integrations.torch import Spool, check_alike, labelled_block
 from thermoset.io import SUFFIXES, save
@@ -146,7 +146,7 @@ def _read(prediction: Any, classes: Sequence[str] | None) -> Logits:
                 "dict with 'logits' and 'labels'."
             )
         return labelled_block(prediction[0], prediction[1], classes)
-    output = unpacked(prediction)
+    output = unpack_output(prediction)
     if output is None:
         return checked_logits(prediction, None, classes)
     return labelled_block(output.logits, output.labels, output.classes if classes is None else classes)

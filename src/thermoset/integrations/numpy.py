@@ -10,10 +10,9 @@ import numpy as np
 
 from thermoset.arrays import Bools, Floats, Ints
 from thermoset.data import Logits
-from thermoset.data.top_rows import tops_of
+from thermoset.data.top_k import tops_of
 from thermoset.errors import InputError
-from thermoset.integrations.program.draws import signed, u_of_ids
-from thermoset.integrations.program.operations import Ranking
+from thermoset.integrations.program.operations import Ranking, signed, u_of_ids
 from thermoset.integrations.program.predictor import DecidedOutputs, Outputs, Program, group_codes
 from thermoset.predictor.document import Document
 from thermoset.predictor.sets import DecidedArrays, Inference, PredictionArrays

@@ -1,6 +1,6 @@
 """Stores of arrays, Zarr folders (of version 2 and 3) and HDF5: `logits`, `labels`, `classes`, `groups`.
 
-A Zarr folder may also be one array of logits, with the others in npy files beside it. A codec decides what is done with
+A Zarr folder may be one array of logits, with the others in npy files next to it. A codec decides what is done with
 the bytes of a chunk, and one that is called `pickle` runs them: only codecs that turn bytes into numbers or text are
 let through, and every array is opened by its own path. Of HDF5 nothing is read that lies in another file.
 """
@@ -11,25 +11,28 @@ import os
 import secrets
 import shutil
 import zlib
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.data.reading import NAMES
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import check_size, need, read_at_most
 from thermoset.io.numpy import beside
-from thermoset.io.roles import NAMES, Request
+from thermoset.io.roles import Request
 from thermoset.io.table import BATCH_BYTES, PIECE_BYTES, TEXT, Column, Columns, Forward, Table, row_bytes, rows_in
 from thermoset.quoting import quoted, reason
 
 _COMPRESSORS = {"blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd"}
 _CODECS = _COMPRESSORS | {"bytes", "crc32c", "endian", "sharding_indexed", "transpose", "vlen-utf8"}
 _CODECS |= {"bitround", "delta", "fletcher32", "shuffle"}
+_METADATA = ("zarr.json", ".zarray", ".zgroup")
 _METADATA_BYTES = 1 << 24
 # What zarr and h5py were seen to raise for damaged files; their own errors are among these.
 _BAD = (ValueError, TypeError, LookupError, RuntimeError, AttributeError, EOFError, OverflowError, OSError, zlib.error)
@@ -56,17 +59,29 @@ class _Chunked(Forward):
         """The first row of a row of chunks."""
         return row // self.step * self.step
 
+    def blocks(self, first: int) -> Iterator[NDArray[Any]]:
+        """Rows of chunks."""
+        for start in range(first, self.shape[0], self.step):
+            block = self._slice(slice(start, min(start + self.step, self.shape[0])))
+            if self.dtype == TEXT:
+                items = [one.decode(errors="replace") if isinstance(one, bytes) else str(one) for one in block.flat]
+                block = np.array(items, dtype=object).reshape(block.shape)
+            yield block
 
-def _chunked(kind: Any, path: Path, name: str, found: Any, asked: Request) -> Column:
+    @abstractmethod
+    def _slice(self, rows: slice) -> NDArray[Any]:
+        """Some rows; the file is opened for each, because HDF5 keeps files that are open from being replaced."""
+
+
+def _chunked(kind: type[_Chunked], path: Path, name: str, found: Any, asked: Request) -> Column:
     """An array of zarr or h5py, both of which have shape, dtype and chunks."""
     dtype = TEXT if found.dtype.kind not in "fiub" else np.dtype(found.dtype)
-    shape = tuple(map(int, found.shape or ()))
-    plain: Column = kind(path, shape, dtype, name)
+    plain = kind(path, tuple(map(int, found.shape or ())), dtype, name)
     chunk = int(found.chunks[0]) if found.chunks else 1
-    step = max(chunk, rows_in(PIECE_BYTES, plain) // chunk * chunk)
-    check_size(min(chunk, max(shape[:1], default=1)) * row_bytes(plain), asked.max_bytes, f"a chunk of {quoted(name)}")
-    made: Column = kind(path, shape, dtype, name, step)
-    return made
+    check_size(
+        min(chunk, max(plain.shape[:1], default=1)) * row_bytes(plain), asked.max_bytes, f"a chunk of {quoted(name)}"
+    )
+    return replace(plain, step=max(chunk, rows_in(PIECE_BYTES, plain) // chunk * chunk))
 
 
 # -- zarr --------------------------------------------------------------------------------------------------------------
@@ -79,18 +94,16 @@ def read_zarr(path: Path, asked: Request) -> Table:
     if _is_array(found):
         return Table({"probs" if asked.probabilities else "logits": _zarr(path, asked), **beside(path, asked)})
     attributes = found.get("attributes") or (_json(path / ".zattrs") if (path / ".zattrs").is_file() else {})
-    if not isinstance(attributes, dict):
-        raise FileFormatError("its Zarr attributes are not an object: damaged.")
     names = [part.name for part in path.iterdir() if (part / "zarr.json").is_file() or (part / ".zarray").is_file()]
-    return Table(Columns(names, lambda name: _zarr(path / name, asked)), attributes)
+    return Table(Columns(names, lambda name: _zarr(path / name, asked)), dict(attributes))
 
 
 def _metadata(path: Path) -> dict[str, Any]:
     """What a folder declares."""
-    for name in ("zarr.json", ".zarray", ".zgroup"):
+    for name in _METADATA:
         if (path / name).is_file():
             return _json(path / name)
-    raise FileFormatError("not a Zarr folder: it holds neither zarr.json nor .zgroup nor .zarray.")
+    raise FileFormatError("not a Zarr folder: it has neither zarr.json nor .zgroup nor .zarray.")
 
 
 def _is_array(found: Mapping[str, Any]) -> bool:
@@ -109,8 +122,8 @@ def _json(path: Path) -> dict[str, Any]:
 
 def metadata_files(path: Path) -> list[Path]:
     """The files of a folder, and of the arrays in it, that say what they hold."""
-    parts = [*(path / name for name in ("zarr.json", ".zarray", ".zgroup")), *path.glob("*/zarr.json")]
-    return [part for part in (*parts, *path.glob("*/.zarray")) if part.is_file()]
+    own = [path / name for name in _METADATA if (path / name).is_file()]
+    return [*own, *path.glob("*/zarr.json"), *path.glob("*/.zarray")]
 
 
 def _zarr(path: Path, asked: Request) -> Column:
@@ -118,33 +131,27 @@ def _zarr(path: Path, asked: Request) -> Column:
     if not _is_array(found):
         raise FileFormatError(f"{quoted(path.name)} is a group; expected an array.")
     with _errors(f"array {quoted(path.name)}"):
-        declared = [found.get("codecs"), found.get("filters"), [found["compressor"]] if found.get("compressor") else []]
-        for codecs in declared:
-            _check_codecs(codecs or (), path.name)
+        declared = [*(found.get("codecs") or ()), *(found.get("filters") or ())]
+        declared += [found["compressor"]] if found.get("compressor") else []
+        _check_codecs(declared, path.name)
         if found.get("storage_transformers"):
             raise FileFormatError(f"array {quoted(path.name)} is stored in a way that is not read. Write it again.")
         kind = str(found.get("data_type", found.get("dtype")))
-        if "|O" in kind and not any(_codec(codec) == "vlen-utf8" for codec in found.get("filters") or ()):
-            raise FileFormatError(f"array {quoted(path.name)} holds objects; expected numbers or text.")
+        if "|O" in kind and not any(_codec(codec) == "vlen-utf8" for codec in declared):
+            raise FileFormatError(f"array {quoted(path.name)} contains objects; expected numbers or text.")
         array = _opened(path)
         # Chunks that are missing would be read as if they were full of one number.
         if array.ndim == 2 and array.nchunks_initialized < array.nchunks:
             raise FileFormatError(
                 f"chunks of array {quoted(path.name)} are missing. Write it again, with write_empty_chunks=True."
             )
-        if any(_codec(codec) == "blosc" for codecs in declared for codec in codecs or ()):
-            _check_blosc(path)
+        if any(_codec(codec) == "blosc" for codec in declared):  # which reads beyond the end of a chunk that was cut
+            for file in (part for part in path.rglob("*") if part.is_file() and part.name[0] not in ".z"):
+                with file.open("rb") as stream:
+                    head = stream.read(16)
+                if len(head) < 16 or int.from_bytes(head[12:], "little") != file.stat().st_size:
+                    raise FileFormatError(f"chunk {file.name} of array {quoted(path.name)} is truncated or damaged.")
         return _chunked(_ZarrColumn, path, path.name, array, asked)
-
-
-def _check_blosc(path: Path) -> None:
-    """Refuse chunks that are shorter than they say: blosc reads beyond their end."""
-    for file in path.rglob("*"):
-        if file.is_file() and not file.name.startswith((".", "zarr.json")):
-            with file.open("rb") as stream:
-                head = stream.read(16)
-            if len(head) < 16 or int.from_bytes(head[12:], "little") != file.stat().st_size:
-                raise FileFormatError(f"chunk {file.name} of array {quoted(path.name)} is truncated or damaged.")
 
 
 def _codec(codec: Any) -> str:
@@ -167,22 +174,12 @@ def _opened(path: Path) -> Any:
     return library.open_array(str(path), mode="r", zarr_format=3 if (path / "zarr.json").is_file() else 2)
 
 
-@dataclass(frozen=True)
 class _ZarrColumn(_Chunked):
     """An array of a Zarr folder."""
 
-    def blocks(self, first: int) -> Iterator[NDArray[Any]]:
-        """Rows of chunks."""
+    def _slice(self, rows: slice) -> NDArray[Any]:
         with _errors(f"array {quoted(self.array)}"):
-            array = _opened(self.path)
-            for start in range(first, self.shape[0], self.step):
-                block = np.asarray(array[start : min(start + self.step, self.shape[0])])
-                yield _as_objects(block) if self.dtype == TEXT else block
-
-
-def _as_objects(block: NDArray[Any]) -> NDArray[Any]:
-    items = [item.decode(errors="replace") if isinstance(item, bytes) else str(item) for item in block.ravel().tolist()]
-    return np.array(items, dtype=object).reshape(block.shape)
+            return np.asarray(_opened(self.path)[rows])
 
 
 def write_zarr(path: Path, table: Table) -> None:
@@ -273,18 +270,13 @@ def _hdf5(path: Path, dataset: Any, name: str, asked: Request) -> Column:
     return _chunked(_Hdf5Column, path, name, dataset, asked)
 
 
-@dataclass(frozen=True)
 class _Hdf5Column(_Chunked):
     """A dataset of an HDF5 file."""
 
-    def blocks(self, first: int) -> Iterator[NDArray[Any]]:
-        """Rows of chunks; the file is opened for each, because HDF5 keeps files that are open from being replaced."""
-        for start in range(first, self.shape[0], self.step):
-            with _file(self.path) as file:
-                dataset = _dataset(file, self.array)
-                rows = slice(start, min(start + self.step, self.shape[0]))
-                block = _as_objects(dataset.asstr(errors="replace")[rows]) if self.dtype == TEXT else dataset[rows]
-            yield block
+    def _slice(self, rows: slice) -> NDArray[Any]:
+        with _file(self.path) as file:
+            dataset = _dataset(file, self.array)
+            return np.asarray(dataset.asstr(errors="replace")[rows] if self.dtype == TEXT else dataset[rows])
 
 
 def _dataset(file: Any, name: str) -> Any:

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.data.reading import first_repeated
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import check_size, need
 from thermoset.io.roles import Request
@@ -47,79 +48,58 @@ def arrow_errors(kind: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _ArrowColumn(Forward):
-    """One column, or several side by side."""
+    """One column of a parquet or Arrow file, or several side by side."""
 
     names: tuple[str, ...] = ()
     ends: tuple[int, ...] = ()  # of row groups or record batches
+    kind: str = "parquet"
 
     def place(self, row: int) -> int:
         """The first row of the row group or record batch."""
-        part = int(np.searchsorted(self.ends, row, side="right"))
+        part = self._part(row)
         return self.ends[part - 1] if part else 0
 
-    def _part(self, first: int) -> int:
+    def _part(self, row: int) -> int:
         """The first row group or record batch that has rows from this one on."""
-        return int(np.searchsorted(self.ends, first, side="right"))
-
-    def _array(self, batch: Any, first: int) -> NDArray[Any]:
-        table = _arrow().Table.from_batches([batch])
-        if len(self.shape) == 1:
-            return values_of(table.column(self.names[0]))
-        if self.names == tuple(table.column_names) and is_list(_arrow(), table.schema.field(0).type):
-            return list_matrix(table.column(0), quoted(self.names[0]), first, self.shape[1])
-        return stacked(table, list(self.names), first)
-
-
-@dataclass(frozen=True)
-class ParquetColumn(_ArrowColumn):
-    """Columns of a parquet file."""
+        return int(np.searchsorted(self.ends, row, side="right"))
 
     def blocks(self, first: int) -> Iterator[NDArray[Any]]:
-        """Rows of a row group and those after it, decoded in one thread: readers of many shards are many processes."""
-        parquet = need("pyarrow.parquet", "io", "reading .parquet")
-        with (
-            arrow_errors("parquet"),
-            parquet.ParquetFile(self.path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
-        ):
-            groups = list(range(self._part(first), file.metadata.num_row_groups))
-            step, row = rows_in(PIECE_BYTES, self), first
-            options = {"batch_size": step, "columns": list(self.names), "use_threads": False}
-            for batch in file.iter_batches(row_groups=groups, **options):
-                yield self._array(batch, row)
-                row += batch.num_rows
+        """Rows of a row group or record batch and of those after it."""
+        row, names = first, list(self.names)
+        for batch in self.batches(first, rows_in(PIECE_BYTES, self)):
+            table = _arrow().Table.from_batches([batch])
+            if len(self.shape) == 1:
+                yield values_of(table.column(names[0]))
+            elif len(names) == 1 and is_list(_arrow(), table.schema.field(names[0]).type):
+                yield list_matrix(table.column(names[0]), quoted(names[0]), row, self.shape[1])
+            else:
+                yield stacked(table, names, row)
+            row += batch.num_rows
 
-
-@dataclass(frozen=True)
-class IpcColumn(_ArrowColumn):
-    """Columns of an Arrow file."""
-
-    packed: bool = False
-
-    def blocks(self, first: int) -> Iterator[NDArray[Any]]:
-        """Rows of a record batch and those after it; what is packed is decoded once, and kept while it is read."""
-        step, row = rows_in(PIECE_BYTES, self), first
-        with arrow_errors("Arrow"):
-            for place in range(self._part(first), len(self.ends)):
-                batch = None
-                while row < self.ends[place]:
-                    if batch is None or not self.packed:  # mapped anew, so that what was touched leaves the memory
-                        batch = _reader(self.path, self.names if self.packed else None).get_batch(place)
-                    begin = row - (self.ends[place - 1] if place else 0)
-                    some = batch.slice(begin, step).select(list(self.names))
+    def batches(self, first: int, step: int) -> Iterator[Any]:
+        """The same in batches of so many rows, decoded in one thread: readers of many shards are many processes."""
+        parts = range(self._part(first), len(self.ends))
+        with arrow_errors(self.kind):
+            if self.kind == "parquet":
+                library = need("pyarrow.parquet", "io", "reading .parquet")
+                with library.ParquetFile(self.path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
+                    options = {"batch_size": step, "columns": list(self.names), "use_threads": False}
+                    yield from file.iter_batches(row_groups=list(parts), **options)
+                return
+            for part in parts:  # mapped anew, so that what was touched leaves the memory
+                batch = _ipc_reader(self.path, self.names).get_batch(part).select(list(self.names))
+                if batch.num_rows != self.ends[part] - (self.ends[part - 1] if part else 0):
+                    raise FileFormatError("has other rows than it declares: damaged. Save it again.")
+                for start in range(0, batch.num_rows, step):
+                    some = batch.slice(start, step)
                     some.validate(full=True)  # offsets and places in dictionaries of a damaged file may point anywhere
-                    yield self._array(some, row)
-                    row += some.num_rows
-                    if some.num_rows == 0:
-                        return
+                    yield some
 
 
-def _reader(path: Path, names: Sequence[str] | None = None) -> Any:
-    """Map and open a file: all of it, of which nothing is read that is not packed; or only some columns, decoded."""
-    library = need("pyarrow.ipc", "io", "reading Arrow files")
-    source = _arrow().memory_map(str(path))
+def _ipc_reader(path: Path, names: Sequence[str] = ()) -> Any:
+    """Map and open an Arrow file; of what is packed, only these columns are decoded."""
+    library, source = need("pyarrow.ipc", "io", "reading Arrow files"), _arrow().memory_map(str(path))
     reader = library.open_file(source)
-    if names is None:
-        return reader
     fields = [reader.schema.get_field_index(name) for name in names]
     return library.open_file(source, options=library.IpcReadOptions(included_fields=fields, use_threads=False))
 
@@ -131,12 +111,10 @@ def read_parquet(path: Path, asked: Request) -> Table:
     """Look at what the file declares, and at the first row where the length of lists is not."""
     parquet = need("pyarrow.parquet", "io", "reading .parquet")
     with arrow_errors("parquet"), parquet.ParquetFile(path) as file:
-        groups = [file.metadata.row_group(place) for place in range(file.metadata.num_row_groups)]
-        n_rows = [group.num_rows for group in groups]
+        n_rows = [file.metadata.row_group(place).num_rows for place in range(file.metadata.num_row_groups)]
         if sum(n_rows) != file.metadata.num_rows or min(n_rows, default=0) < 0:
             raise FileFormatError("has other rows than it declares: damaged. Save it again.")
-        schema = file.schema_arrow
-    return _table(ParquetColumn(path, (), TEXT, ends=tuple(accumulate(n_rows))), schema, asked)
+        return _table(path, "parquet", n_rows, file.schema_arrow, asked)
 
 
 def read_arrow(path: Path, asked: Request) -> Table:
@@ -145,71 +123,42 @@ def read_arrow(path: Path, asked: Request) -> Table:
         with path.open("rb") as stream:
             if stream.read(len(OLD_FEATHER)) == OLD_FEATHER:
                 raise FileFormatError("a Feather file of version 1. Write it again with a newer pyarrow.")
-        reader = _reader(path)
+        schema = _ipc_reader(path).schema
+        small = sorted(schema.names, key=lambda name: is_list(_arrow(), schema.field(name).type))[:1]
+        reader = _ipc_reader(path, small)
         n_rows = [reader.get_batch(place).num_rows for place in range(reader.num_record_batches)]
-        packed = bool(n_rows) and _is_packed(path)
-        return _table(IpcColumn(path, (), TEXT, ends=tuple(accumulate(n_rows)), packed=packed), reader.schema, asked)
+        return _table(path, "Arrow", n_rows, schema, asked)
 
 
-def _is_packed(path: Path) -> bool:
-    """Whether record batches are decoded, and do not lie in the mapped file as they are."""
-    source = _arrow().memory_map(str(path))
-    reader = need("pyarrow.ipc", "io", "reading Arrow files").open_file(source)
-    inside = source.read_buffer(0) if source.seek(0) else source.read_buffer()
-    held = range(inside.address, inside.address + inside.size)
-    buffers = [buffer for column in reader.get_batch(0).columns for buffer in column.buffers() if buffer is not None]
-    return not all(buffer.address in held for buffer in buffers if buffer.size)
+def _table(path: Path, kind: str, n_rows: list[int], schema: Any, asked: Request) -> Table:
+    """The columns that a schema declares."""
+    arrow, ends = _arrow(), tuple(accumulate(n_rows))
+    if (twice := first_repeated(schema.names)) is not None:
+        raise FileFormatError(f"two columns have the same name, {quoted(twice)}.")
 
-
-def _table(like: Any, schema: Any, asked: Request) -> Table:
-    """The columns that a schema declares; `like` knows the file."""
-    n_rows = like.ends[-1] if like.ends else 0
-    arrow, kind = _arrow(), type(like)
-    extra = {"packed": like.packed} if isinstance(like, IpcColumn) else {}
-
-    def column(names: tuple[str, ...], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Column:
-        made: Column = kind(like.path, shape, dtype, names=names, ends=like.ends, **extra)
-        check_size(row_bytes(made), asked.max_bytes, "a row")
-        return made
+    def column(names: tuple[str, ...], dtype: np.dtype[Any], *width: int) -> _ArrowColumn:
+        found = _ArrowColumn(path, (sum(n_rows), *width), dtype, names, ends, kind)
+        check_size(row_bytes(found), asked.max_bytes, "a row")
+        return found
 
     def look(name: str) -> Column:
         found = schema.field(name).type
         if not is_list(arrow, found):
-            return column((name,), (n_rows,), _dtype(found))
+            return column((name,), _dtype(found))
         if not is_number(arrow, found.value_type):
-            return column((name,), (n_rows, 0), TEXT)
+            return column((name,), TEXT, 0)
         dtype = _dtype(found.value_type)
         width = getattr(found, "list_size", None)
-        if width is None:
-            width = _first_width(column((name,), (n_rows, 0), dtype)) if n_rows else 2
-        return column((name,), (n_rows, int(width)), dtype)
+        if width is None:  # the first row tells
+            batch = next(column((name,), dtype, 0).batches(0, 1), None) if n_rows else None
+            width = len(batch.column(0)[0]) if batch is not None and batch.column(0)[0].is_valid else 2
+        return column((name,), dtype, int(width))
 
     def stack(names: Sequence[str]) -> Column:
         kinds = [_dtype(schema.field(name).type) for name in names]
-        return column(tuple(names), (n_rows, len(names)), np.result_type(*kinds) if kinds else np.dtype(np.float64))
+        return column(tuple(names), np.result_type(*kinds) if kinds else np.dtype(np.float64), len(names))
 
-    if len(set(schema.names)) < len(schema.names):
-        twice = next(name for place, name in enumerate(schema.names) if name in schema.names[:place])
-        raise FileFormatError(f"two columns have the same name, {quoted(twice)}.")
     return Table(Columns(schema.names, look), _metadata(schema.metadata or {}), cells=True, stack=stack)
-
-
-def _first_width(column: Any) -> int:
-    """How long the list of the first row is."""
-    batch = _first_batch(column)
-    return len(batch.column(0)[0]) if batch is not None and batch.column(0)[0].is_valid else 2
-
-
-def _first_batch(column: Any) -> Any:
-    with arrow_errors("parquet" if isinstance(column, ParquetColumn) else "Arrow"):
-        if isinstance(column, ParquetColumn):
-            parquet = need("pyarrow.parquet", "io", "reading .parquet")
-            with parquet.ParquetFile(column.path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
-                return next(file.iter_batches(batch_size=1, columns=list(column.names), use_threads=False), None)
-        place = column._part(0)
-        batch = _reader(column.path, column.names).get_batch(place).slice(0, 1)
-        batch.validate(full=True)
-        return batch
 
 
 def _dtype(kind: Any) -> np.dtype[Any]:

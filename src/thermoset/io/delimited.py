@@ -1,46 +1,42 @@
 """Csv and tsv, plain or packed: a header line, a column for each class, and columns `label` and `groups`.
 
 Or a column `logits` (or `logit`) whose cells are lists, as JSON or as NumPy prints arrays: `timm`'s inference script
-writes that. pyarrow reads as far as it likes what it sees; from there on lines are read one by one, by what knows the
-line of a cell that is wrong, and needs nothing but Python.
+writes that. Python's csv module reads it all, so that nothing else needs to be installed and a cell that is wrong is
+named by its line.
 """
 
 import csv
 import gzip
 import io
-import math
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.data.arrays import first_repeated
-from thermoset.data.class_columns import not_a_class
-from thermoset.errors import FileFormatError, InputError, MissingExtraError
-from thermoset.io.files import need, suffix_of
+from thermoset.data.guards import not_a_class
+from thermoset.data.reading import first_repeated
+from thermoset.errors import FileFormatError, InputError
+from thermoset.io.files import FilePath, errors_about, existing, read_at_most, suffix_of
 from thermoset.io.roles import Request, find_roles, is_number, is_whole, list_name
 from thermoset.io.table import PIECE_BYTES, TEXT, Column, Forward, Held, Table, rows_in
 from thermoset.quoting import quoted, reason
 
-_TEXT_BLOCK = 1 << 20  # bytes of text in a block of pyarrow, which reads 32 ahead
-_CELL = 64  # but a block must hold a line, and hardly a number takes more bytes than this
 _BYTE_ORDER_MARK = "\ufeff"
 _BETTER = "Write parquet or json"
-
-
-class _NotFastError(Exception):
-    """pyarrow is not there, or met something it does not like."""
+_SHARES_BYTES = 2**28
 
 
 @contextmanager
-def text_errors() -> Iterator[None]:
+def _text_errors() -> Iterator[None]:
     """Say in the project's own errors that a text cannot be read."""
     try:
         yield
@@ -52,7 +48,7 @@ def text_errors() -> Iterator[None]:
         raise FileFormatError(f"not a readable gz file, or a truncated one ({reason(error)}).") from None
 
 
-def csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield lines that are not blank, with their numbers."""
     with _open_text(path) as stream:
         reader = csv.reader(stream, strict=True, delimiter=_delimiter(path))
@@ -76,12 +72,14 @@ def _delimiter(path: Path) -> str:
 
 def read_csv(path: Path, asked: Request) -> Table:
     """Look at the first two lines, and count the others."""
-    with text_errors():
-        lines = [cells for _, cells in islice(csv_lines(path), 2)]
-        header = lines[0] if lines else []
-        _check_header(header, asked, _delimiter(path))
-        first = lines[1] if len(lines) == 2 and len(lines[1]) == len(header) else [""] * len(header)
-        n_rows = sum(len(block) for block in _Cells(path, (0,), TEXT, names=tuple(header), places=(0,)).blocks(0))
+    with _text_errors():
+        lines = _lines(path)
+        _, header = next(lines, (1, list[str]()))
+        _check_header(header, _delimiter(path))
+        _, first = next(lines, (2, list[str]()))
+        n_rows = bool(first) + sum(1 for _ in lines)
+    first = first if len(first) == len(header) else [""] * len(header)
+    header = [name if name.strip() else " " * place for place, name in enumerate(header)]  # several may have none
     columns: dict[str, Column] = {}
     rows = list_name(header, asked.probabilities)
     for place, (name, cell) in enumerate(zip(header, first, strict=True)):
@@ -89,7 +87,7 @@ def read_csv(path: Path, asked: Request) -> Table:
         columns[name] = _as_lists(column, cell, name == rows) if cell.lstrip().startswith("[") else column
 
     def stack(names: Sequence[str]) -> Column:
-        places = tuple(header.index(name) for name in names)
+        places = tuple(map(header.index, names))
         return _Cells(path, (n_rows, len(names)), np.dtype(np.float64), tuple(header), places)
 
     return Table(columns, cells=True, stack=stack, line=partial(_line_of, path))
@@ -97,29 +95,24 @@ def read_csv(path: Path, asked: Request) -> Table:
 
 def _line_of(path: Path, row: int) -> int:
     """The line of a row, counted from 1."""
-    return next(islice((number for number, _ in csv_lines(path)), row + 1, None))
+    return next(islice((number for number, _ in _lines(path)), row + 1, None))
 
 
-def _check_header(columns: list[str], asked: Request, delimiter: str) -> None:
+def _check_header(columns: list[str], delimiter: str) -> None:
     if not columns:
         raise FileFormatError("the file has no header line; the first line must name the columns.")
     if all(map(is_number, columns)) and not all(map(is_whole, columns)):
         raise FileFormatError(
-            "line 1 holds numbers; the first line must name the columns, one per class and 'label'. "
+            "line 1 contains numbers; the first line must name the columns, one per class and 'label'. "
             "Put a line before it, such as label,cat,dog."
         )
     if len(columns) == 1:
         by = "tabs" if delimiter == "\t" else "commas"
         raise FileFormatError(f"only one column, {quoted(columns[0])}; columns must be separated by {by}.")
-    if columns[0].startswith(_BYTE_ORDER_MARK):  # beside the one that was taken off: it would hide a label column
+    if columns[0].startswith(_BYTE_ORDER_MARK):  # besides the one that was taken off: it would hide a label column
         raise FileFormatError("the file begins with two byte order marks. Save it again as UTF-8.")
     if (twice := first_repeated(name for name in columns if name.strip())) is not None:
         raise FileFormatError(f"two columns are called {quoted(twice)}.")
-    if asked.classes is None and sum(not name.strip() for name in columns[1:]):
-        place = next(place for place, name in enumerate(columns[1:], 2) if not name.strip())
-        raise FileFormatError(
-            f"column {place} has no name. Name it, or list the classes (--classes, in Python classes=)."
-        )
 
 
 @dataclass(frozen=True)
@@ -131,68 +124,36 @@ class _Cells(Forward):
     looks_numeric: bool = True
 
     def blocks(self, _: int) -> Iterator[NDArray[Any]]:
-        """Read with pyarrow as far as it goes, and from there line by line."""
-        done = 0
-        with text_errors():
-            with suppress(_NotFastError):
-                for block in self._fast():
-                    done += len(block)
-                    yield block
+        """Rows from the first line on."""
+        step, pick = rows_in(PIECE_BYTES // 4, self), itemgetter(*self.places)
+        with _text_errors():
+            lines = islice(_lines(self.path), 1, None)
+            while some := list(islice(lines, step)):
+                wrong = next((at for at, (_, cells) in enumerate(some) if len(cells) != len(self.names)), len(some))
+                picked = [pick(cells) for _, cells in some[:wrong]]
+                if len(self.shape) == 1:
+                    yield np.array(picked, dtype=object)
+                else:
+                    yield from self._numbers(picked, some)
+                if wrong < len(some):
+                    line, cells = some[wrong]
+                    raise FileFormatError(f"line {line} has {len(cells)} cells, but the header has {len(self.names)}.")
+
+    def _numbers(self, picked: list[Sequence[str]], some: list[tuple[int, list[str]]]) -> Iterator[NDArray[Any]]:
+        """Cells as numbers; a cell that is none is named after the rows before it."""
+        try:
+            block = np.array(picked, dtype=object).astype(np.float64)
+            if not any("_" in "".join(row) for row in picked):  # Python reads 1_000, nobody else does
+                yield block
                 return
-            yield from self._slow(done)
-
-    def _fast(self) -> Iterator[NDArray[Any]]:
-        try:
-            arrow, reader = need("pyarrow", "io", "fast csv"), need("pyarrow.csv", "io", "fast csv")
-        except MissingExtraError:
-            raise _NotFastError from None
-        wanted = [self.names[place] for place in self.places]
-        numbers = len(self.shape) == 2
-        kind = arrow.float64() if numbers else arrow.string()
-        # No text stands for a missing number: an empty cell must fail.
-        convert = reader.ConvertOptions(
-            include_columns=wanted, column_types=dict.fromkeys(wanted, kind), null_values=[], strings_can_be_null=False
-        )
-        # Elsewhere a line break in a cell is an error to pyarrow if it cuts the text there, and then not fast.
-        breaks = any("\n" in name or "\r" in name for name in self.names)
-        parse = reader.ParseOptions(newlines_in_values=breaks, delimiter=_delimiter(self.path))
-        read = reader.ReadOptions(block_size=max(_TEXT_BLOCK, len(self.names) * _CELL))
-        try:
-            with reader.open_csv(
-                str(self.path), read_options=read, parse_options=parse, convert_options=convert
-            ) as batches:
-                for batch in batches:
-                    if numbers:
-                        yield np.stack([column.to_numpy(zero_copy_only=False) for column in batch.columns], axis=1)
-                    else:
-                        yield np.array(batch.column(0).to_pylist(), dtype=object)
-        except (arrow.ArrowException, OSError, UnicodeError):  # names of files that are not UTF-8, too
-            raise _NotFastError from None
-
-    def _slow(self, done: int) -> Iterator[NDArray[Any]]:
-        """Read cell by cell all rows but those that are done."""
-        step, rows = rows_in(PIECE_BYTES // 4, self), list[Any]()
-        for number, cells in islice(csv_lines(self.path), done + 1, None):
-            try:
-                rows.append(self._row(number, cells))
-            except FileFormatError:
-                if rows:  # those before it are good
-                    yield np.array(rows, dtype=self.dtype)
-                raise
-            if len(rows) == step:
-                yield np.array(rows, dtype=self.dtype)
-                rows = []
-        if rows:
-            yield np.array(rows, dtype=self.dtype)
-
-    def _row(self, line: int, cells: list[str]) -> Any:
-        if len(cells) != len(self.names):
-            raise FileFormatError(f"line {line} has {len(cells)} cells, but the header has {len(self.names)}.")
-        picked = [cells[place] for place in self.places]
-        return [self._number(*cell, line) for cell in enumerate(picked)] if self.shape[1:] else picked[0]
+        except ValueError:
+            pass
+        for row, (line, _) in zip(picked, some, strict=False):
+            values = [self._number(*cell, line) for cell in enumerate(row)]
+            yield np.array([values])
 
     def _number(self, column: int, text: str, line: int) -> float:
-        if is_number(text) and "_" not in text and not math.isnan(float(text)):  # Python reads 1_000, nobody else does
+        if is_number(text) and "_" not in text:
             return float(text)
         name, shown = self.names[self.places[column]], quoted(text) if text.strip() else "empty"
         if text.strip() and not is_number(text):
@@ -282,8 +243,8 @@ def _check_readable(header: list[str], columns: list[str]) -> None:
         return Held(np.array([list(names)], dtype=object))
 
     try:
-        as_saved = Request(False, 0, doubt=False)
-        _check_header(header, as_saved, ",")
+        as_saved = Request(doubt=False)
+        _check_header(header, ",")
         found = find_roles(Table(held, cells=True, stack=stack), as_saved).columns
     except FileFormatError:
         found = ()
@@ -291,3 +252,37 @@ def _check_readable(header: list[str], columns: list[str]) -> None:
         raise InputError(
             "csv cannot hold these class names (one is 'label' or 'groups', or all are numbers). Save as npz."
         )
+
+
+# -- class shares ------------------------------------------------------------------------------------------------------
+
+
+def read_shares(path: FilePath) -> dict[str, float]:
+    """Class shares by name or column number: lines of csv with a class and its share, or a JSON object of shares."""
+    source, suffix = existing(path, (".csv", ".json"))
+    content, shares = read_at_most(source, _SHARES_BYTES), dict[str, float]()
+    with errors_about(source), _text_errors():
+        if suffix == ".json":
+            try:
+                found: Any = msgspec.json.decode(content)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise FileFormatError(f"is not a JSON document ({reason(error)}).") from None
+            found = {str(column): share for column, share in enumerate(found)} if isinstance(found, list) else found
+            try:
+                return msgspec.convert(found, dict[str, float])
+            except (msgspec.ValidationError, OverflowError) as error:
+                said = f'must be an object of shares by class, such as {{"cat": 0.7, "dog": 0.3}} ({reason(error)})'
+                raise FileFormatError(f"{said}.") from None
+        lines = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
+        for number, cells in enumerate(lines, start=1):
+            if cells and len(cells) != 2:
+                raise FileFormatError(f"line {number} must be a class and its share; got {len(cells)} cells.")
+            if not cells or (number == 1 and not is_number(cells[1])):  # names of columns
+                continue
+            name, share = cells
+            if not is_number(share):
+                raise FileFormatError(f"line {number}: the share must be a number; got {quoted(share)}.")
+            if name in shares:
+                raise FileFormatError(f"line {number}: class {quoted(name)} appears twice.")
+            shares[name] = float(share)
+    return shares

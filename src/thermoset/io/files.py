@@ -153,7 +153,8 @@ def need(module: str, extra: str, purpose: str) -> ModuleType:
     >>> need("nothing", "io", "it")
     Traceback (most recent call last):
         ...
-    thermoset.errors.MissingExtraError: it needs nothing, which is not installed. Run: pip install 'thermoset[io]'
+    thermoset.errors.MissingExtraError: it needs nothing, which is not installed. Run: pip install 'pyarrow>=16' \
+'safetensors>=0.4.3'
     """
     try:
         return importlib.import_module(module)
@@ -281,7 +282,7 @@ _PAUSE = 0.02  # seconds between two looks at a lock
 
 
 def lock(path: Path, busy: str, patience: float = 0.0) -> FileIO:
-    """Open a file that only one process can have open so; others wait so many seconds, and are told that it is busy.
+    """Open a file that only one process can have open so; others wait so many seconds, then fail because it is busy.
 
     Where the file system has no locks, nobody is kept out.
     """

@@ -25,6 +25,11 @@ class Format(NamedTuple):
     write: Callable[[BinaryIO, Table], None] | None = None  # to a stream whose content appears at once
     write_path: Callable[[Path, Table], None] | None = None  # where one stream is not enough
 
+    @property
+    def can_write(self) -> bool:
+        """Whether files of this kind can be written."""
+        return self.write is not None or self.write_path is not None
+
     def save(self, path: Path, table: Table) -> None:
         """Write a file whole or not at all."""
         if self.write_path is not None:
@@ -60,10 +65,13 @@ ALIASES = {
 }
 """Other endings of the same kinds."""
 
-READ_ONLY = (".tsv", ".csv.gz", ".tsv.gz", ".jsonl", ".json")
 READABLE = (*FORMATS, *ALIASES)
 """The endings of file names that can be read."""
-SUFFIXES = tuple(suffix for suffix in READABLE if suffix not in READ_ONLY)
+SUFFIXES = tuple(
+    suffix
+    for suffix in READABLE
+    if suffix not in (".tsv", ".csv.gz", ".tsv.gz") and FORMATS[ALIASES.get(suffix, suffix)].can_write
+)
 """The endings of file names that can be read and written."""
 
 

@@ -1,9 +1,7 @@
 """`load` and `save`, and one value for each row: labels, groups, and whatever else a column holds."""
 
 import os
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -11,11 +9,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.data import Logits, as_logits, checked_logits, with_columns
-from thermoset.data.groups import Groups, read_groups
-from thermoset.data.input_kinds import warn_of_probabilities
-from thermoset.data.labels import column_indices, one_column, partial_indices
-from thermoset.data.top import TopLogits
+from thermoset.data import Logits, as_logits, with_columns
+from thermoset.data.guards import warn_of_probabilities
+from thermoset.data.labels import column_indices, partial_indices
+from thermoset.data.reading import one_column
+from thermoset.data.top_k import TopLogits
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import (
     FilePath,
@@ -28,36 +26,22 @@ from thermoset.io.files import (
     known_suffix,
     read_at_most,
 )
-from thermoset.io.finding import HIVE, Where, found_shards
-from thermoset.io.formats import READABLE, SUFFIXES, format_of
+from thermoset.io.finding import Where, found_shards
+from thermoset.io.formats import SUFFIXES, format_of
 from thermoset.io.numpy import npy_column, siblings
-from thermoset.io.roles import (
-    GROUPS,
-    Layout,
-    Request,
-    check_columns,
-    checked_columns,
-    find_roles,
-    label_name,
-    named_column,
-    numbered,
-    read_labels,
-    request,
-    texts,
-)
+from thermoset.io.roles import checked_columns, named_column, numbered, request
 from thermoset.io.roles import read_values as values_of
-from thermoset.io.table import Held, Table, row_bytes, whole
-from thermoset.io.top_k import find_top, top_table
+from thermoset.io.source import hive_value, open_source, open_table
+from thermoset.io.table import Held, Table
+from thermoset.io.top_k import top_table
 from thermoset.quoting import quoted
 
 VALUE_SUFFIXES = (".npy", ".txt")
 """The endings of names of files that hold one value for each row: labels, groups, names."""
 
-_LINE_BYTES = 64  # a text of its own takes so many, however short the line is
-
 
 def files_of(path: FilePath) -> tuple[Path, ...]:
-    """The files that a file of logits is made of: for npy also those of labels, class names and groups beside it.
+    """The files that a file of logits is made of: for npy also those of labels, class names and groups next to it.
 
     >>> [part.name for part in files_of("val_logits.npy")]
     ['val_logits.npy', 'val_labels.npy', 'val_classes.npy', 'val_groups.npy']
@@ -84,30 +68,19 @@ def load(
     Parameters
     ----------
     path : path
-        - `.npz`, `.safetensors`, `.pt`, `.pth`: arrays `logits` (n, C) and optionally `labels` (or `label`),
-          `classes` (or `class_names`) and `groups`; others are ignored. In safetensors the class names are metadata (a
-          JSON list), as are names of groups, of which the tensor then holds the places; a `.pt` holds a dict, or one
-          tensor of logits; labels and groups may be lists there, class names are one.
-        - `.npy`: logits. Labels, class names and groups come from files beside it if they exist: the last `logits`
-          (`probs`, `probabilities`) in the name is replaced by `labels`, `classes` and `groups` (`val_logits.npy`,
-          `val_labels.npy`); a name without that word gets `_labels` appended (`val.npy`, `val_labels.npy`).
-        - `.csv`: a header line, a column for each class, named after it, and optionally columns `label` (or `labels`),
-          which holds class names or column numbers counted from 0, and `groups`. Columns that are something else must
-          be named, in `id_column`, `labels`, `groups` or `ignore`; one that does not look like a class is refused. Or a
-          column `logits` (or `logit`) whose cells are lists; other columns are then ignored.
-        - `.parquet`: a list column `logits` (or `logit`), or one numeric column a class as in csv; columns `label`
-          (or `labels`) and `groups`.
-        - `.arrow`, `.feather`, `.ipc`: Arrow files (not streams), with the columns of `.parquet`.
-        - `.zarr` (a folder), `.h5`, `.hdf5`: arrays or datasets `logits`, `labels`, `classes` and `groups`, as in npz.
-          A Zarr folder may also be one array of logits, with the others in npy files beside it.
-        - `.json`, `.jsonl`: an object for each row, with a list `logits` (or `logit`) and optionally a number `label`
-          (or `labels`) and a name or number `groups`: one in each line, or all in an array. Or the samples that lm-eval
-          logs of a multiple-choice task, whose labels are the right options; see `Logits.from_choices`.
-        - `.npz`, `.parquet` with `top_indices` and `top_logits` (or `indices` and `values`, or `logprobs`): rows that
-          hold only their largest logits, which become `TopLogits`; see `thermoset.io.top_k`.
+        - Arrays `logits` (n, C) and optionally `labels`, `classes` and `groups`: `.npz`, `.safetensors`, `.pt`, `.pth`,
+          `.zarr` (a folder), `.h5`, `.hdf5`. For `.npy` each is a file of its own: `val_logits.npy`, `val_labels.npy`.
+        - Tables with a column for each class, named after it, or a column `logits` of lists, and optionally columns
+          `label` and `groups`: `.csv`, `.tsv`, `.parquet`, `.arrow`, `.feather`, `.ipc`. Other columns of numbers must
+          be named, in `id_column`, `labels`, `groups` or `ignore`; one that does not look like a class is refused.
+        - Objects with a list `logits` and optionally `label` and `groups`: `.json`, `.jsonl`; or the samples that
+          lm-eval logs of a multiple-choice task (see `Logits.from_choices`).
+        - `top_indices` and `top_logits` instead of `logits`: rows of largest logits alone, which become `TopLogits`.
+
+        `docs/file-formats.md` has a table with all of it.
     labels : str or path, optional
         The column or array that holds the labels, where it is not called `label` or `labels`; for an npy file that of
-        a file beside it (`val_target.npy` for "target"). Or a file with the labels, for a file that has none: `.npy`,
+        a file next to it (`val_target.npy` for "target"). Or a file with the labels, for a file that has none: `.npy`,
         or `.txt` with one label in each line. A name that ends in `.npy` or `.txt` is a file, any other a column.
         False leaves labels out.
     probabilities : bool
@@ -121,7 +94,7 @@ def load(
         (`open_blocks`, `thermoset predict --id-column`).
     groups : str or path, optional
         The group of each row, where it is not called `groups`: the name of a column or array; for an npy file that of
-        a file beside it (`val_site.npy` for "site"); a key of folders above the file that are called `site=north`; or
+        a file next to it (`val_site.npy` for "site"); a key of folders above the file that are called `site=north`; or
         a file: `.npy`, or `.txt` with one group in each line.
     ignore : sequence of str
         Other columns of a table that are not classes, such as a patient number; see also
@@ -166,72 +139,29 @@ def load(
         find_labels=label_file is None and labels is not False,
         find_groups=group_file is None,
     )
-    source, suffix = existing(path, READABLE)
-    with errors_about(source):
-        check_size(source.stat().st_size, asked.max_bytes, "the file")
-        asked, folder = group_folder(source, asked)
-        loaded = _load(format_of(suffix).read(source, asked), asked)
-        if label_file is not None:
-            values = numbered(file_values(label_file, asked.max_bytes), loaded.classes)
-            loaded = with_columns(loaded, column_indices(values, (loaded.n_rows, loaded.n_classes), loaded.classes))
-        loaded = loaded if folder is None else loaded.grouped(same_group(folder, len(loaded)))
-    warn_of_probabilities(loaded)
+    source = open_source(path, asked)
+    with errors_about(source.path):
+        check_size(max(source.n_bytes, source.path.stat().st_size), asked.max_bytes, "the file")
+    source.check_columns()
+    rows = source.rows(0, source.n_rows)
+    if (found := source.labels()) is not None:
+        rows = rows.labelled(found)
+    if label_file is not None:
+        with errors_about(source.path):
+            values = numbered(file_values(label_file, asked.max_bytes), rows.classes)
+            rows = with_columns(rows, column_indices(values, (rows.n_rows, rows.n_classes), rows.classes))
+    warn_of_probabilities(rows)
     if group_file is None:
-        return loaded
+        return rows
     with errors_about(group_file):
-        return as_logits(loaded, groups=file_values(group_file, asked.max_bytes))
-
-
-def _load(table: Table, asked: Request) -> Logits:
-    """All rows of a table."""
-    if (top := find_top(table, asked)) is not None:
-        check_size(sum(row_bytes(part) for part in top.parts.values()) * top.shape[0], asked.max_bytes, "the data")
-        return top.read_all()
-    layout = find_roles(table, asked)
-    check_shape(layout, asked)
-    check_size(row_bytes(layout.scores) * layout.scores.shape[0], asked.max_bytes, "the data")
-    check_columns(layout, asked)
-    with rows_by_line(table):
-        groups = None if layout.groups is None else values_of(layout.groups, asked.max_bytes)
-        rows = made_logits(asked, whole(layout.scores), layout.classes, groups)
-        found = read_labels(layout, (rows.n_rows, rows.n_classes), rows.classes, asked.max_bytes)
-        return rows if found is None else rows.labelled(found)
-
-
-@contextmanager
-def rows_by_line(table: Table) -> Iterator[None]:
-    """Say also in which line of a text a row stands that an error is about."""
-    try:
-        yield
-    except InputError as error:
-        if error.row is None or table.line is None:
-            raise
-        raise error.at(error.row, f" It is in line {table.line(error.row)}.") from None
-
-
-def made_logits(asked: Request, scores: NDArray[Any], classes: Any = None, groups: Any = None) -> Logits:
-    """Rows of a file, checked."""
-    make: Any = Logits.from_probabilities if asked.probabilities else checked_logits
-    rows: Logits = make(scores, None, classes, groups)
-    return rows
-
-
-def check_shape(layout: Layout, asked: Request, *, fewest: int = 1) -> None:
-    """Let `Logits` judge shape and type before rows are read; there must be so many of them."""
-    shape = layout.scores.shape
-    if len(shape) != 2 or shape[1] < 2 or layout.scores.dtype.kind not in "fiu":
-        made_logits(asked, np.broadcast_to(np.zeros((), layout.scores.dtype), tuple(min(size, 1) for size in shape)))
-        made_logits(asked, np.empty(shape, layout.scores.dtype))
-    if shape[0] < fewest:
-        raise FileFormatError("the file has no rows.")
-    check_size(row_bytes(layout.scores), asked.max_bytes, "a row")
+        return as_logits(rows, groups=file_values(group_file, asked.max_bytes))
 
 
 def save(path: FilePath, logits: Logits) -> None:
     """Write a file that `load` reads; the suffix decides the format.
 
     All but csv keep the type of the numbers; csv keeps their values (it is read as float64). The file appears whole
-    or not at all. An npy file takes its labels, class names and groups in files beside it, each of which is written
+    or not at all. An npy file takes its labels, class names and groups in files next to it, each of which is written
     whole. Groups are written as text. A csv file with a class that does not look like one (`id`, with whole numbers) is
     read back with `load(path, classes=...)`.
 
@@ -302,45 +232,12 @@ def _is_file(name: FilePath) -> bool:
 def file_values(path: Path, max_bytes: int) -> NDArray[Any]:
     """Values of rows, of an npy file or of lines of text, which stay text, with their zeros: 007."""
     if path.suffix.lower() == ".npy":
-        column = npy_column(path)
-        check_size(row_bytes(column) * max(column.shape[:1], default=1), max_bytes, path.name)
-        return texts(whole(column))
-    content = read_at_most(path, max_bytes)
-    check_size(len(content) + _LINE_BYTES * content.count(b"\n"), max_bytes, "the file, as lines,")
+        return values_of(npy_column(path), max_bytes)
     try:
-        lines = content.decode("utf-8-sig").splitlines()
+        lines = read_at_most(path, max_bytes).decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise FileFormatError(f"{path.name} is not UTF-8 text ({error.reason} at byte {error.start}).") from None
     return np.array([line.strip() for line in lines], dtype=object)
-
-
-def hive_value(path: Path, key: str) -> str | None:
-    """The value in the nearest folder called `key=value` above a file.
-
-    >>> hive_value(Path("all/site=north/part-0.parquet"), "site")
-    'north'
-    """
-    pairs = (re.fullmatch(HIVE, part) for part in reversed(path.parts[:-1]))
-    return next((pair[2] for pair in pairs if pair and pair[1] == key), None)
-
-
-def group_folder(path: Path, asked: Request) -> tuple[Request, str | None]:
-    """The group that a file's folder gives to all its rows, and a request that does not look for groups in it then.
-
-    >>> group_folder(Path("groups=a/part-0.npz"), Request(False, 0))[1]
-    'a'
-    """
-    found = hive_value(path, asked.groups or GROUPS[0]) if asked.find_groups else None
-    return (asked, None) if found is None else (asked._replace(groups=None, find_groups=False), found)
-
-
-def same_group(name: str, n_rows: int) -> Groups:
-    """The groups of rows that are all of one group.
-
-    >>> same_group("north", 3)
-    Groups(3 rows in 1 group: north)
-    """
-    return read_groups([name], 1).take([0] * n_rows)
 
 
 # -- values of one column ----------------------------------------------------------------------------------------------
@@ -362,7 +259,7 @@ def read_values(
     where : path, folder, glob, or a list of these
         The files of logits, as for `thermoset.open`.
     name : str or path
-        A column (an array, a dataset) of every file; for npy files that of a file beside it (`val_patient.npy`); a key
+        A column (an array, a dataset) of every file; for npy files that of a file next to it (`val_patient.npy`); a key
         of folders called `patient=ann`; or a `.npy` or `.txt` file with one value for each row of all files.
     probabilities, classes, max_bytes
         As for `thermoset.open`.
@@ -394,47 +291,41 @@ def read_values(
         with errors_about(file):
             return one_column(file_values(file, limit), "values")
     column = str(name)
+    beside = (column, *checked_columns(ignore))
     asked = request(
-        probabilities, max_bytes, classes=classes, ignore=(column, *checked_columns(ignore)), doubt=False,
-        find_labels=False, find_groups=False,
-    )  # fmt: skip
+        probabilities, max_bytes, classes=classes, ignore=beside, doubt=False, find_labels=False, find_groups=False
+    )
     parts: list[NDArray[Any]] = []
-    for path in found_shards(where, sidecars=(column, *ignore)):
-        source, suffix = existing(path, READABLE)
-        with errors_about(source):
-            table = format_of(suffix).read(source, asked._replace(labels=None))
-            n_rows = _n_rows(table, asked)
-            parts.append(_column_values(source, table, column, n_rows, limit))
-            if (parts[-1].dtype.kind in "UO") != (parts[0].dtype.kind in "UO"):
+    for path in found_shards(where, sidecars=beside):
+        source = open_source(path, asked, fewest=0)
+        value = hive_value(source.path, column)
+        if value is not None:
+            parts.append(np.full(source.n_rows, value))
+            continue
+        with errors_about(source.path):
+            found = values_of(named_column(open_table(path, asked)[1], column), limit)
+            try:
+                parts.append(_plain_values(found, column, source.n_rows))
+            except InputError as error:
+                raise source.located(error) from None
+            if (parts[-1].dtype.kind == "U") != (parts[0].dtype.kind == "U"):
                 raise InputError(f"{quoted(column)} is text in some files and a number in others.")
     return np.concatenate(parts)
 
 
-def _n_rows(table: Table, asked: Request) -> int:
-    top = find_top(table, asked)
-    return find_roles(table, asked).scores.shape[0] if top is None else top.shape[0]
-
-
-def _column_values(path: Path, table: Table, name: str, n_rows: int, max_bytes: int) -> NDArray[Any]:
-    value = hive_value(path, name)
-    if value is not None:
-        return np.full(n_rows, value)
-    with rows_by_line(table):
-        found = values_of(named_column(table, name), max_bytes)
-        if found.shape != (n_rows,) or found.dtype.kind not in "iubfUO":
-            raise FileFormatError(
-                f"{quoted(name)} must hold one value for each of {n_rows} rows, a number or text; got "
-                f"{found.dtype}, shape {found.shape}."
-            )
-        if found.dtype.kind != "O":
-            return found
-        for row, one in enumerate(found.tolist()):
+def _plain_values(values: NDArray[Any], name: str, n_rows: int) -> NDArray[Any]:
+    """One number or text for each row, none of them missing."""
+    if values.shape == (n_rows,) and values.dtype.kind == "O":
+        for row, one in enumerate(values.tolist()):
             if one is None or (isinstance(one, str) and not one.strip()):
                 raise InputError("is missing. Give every row a value, or drop the row.", row=row, name=name)
-    plain = one_column(found.tolist(), name)
-    if plain.dtype.kind not in "iubfU":
-        raise FileFormatError(f"{quoted(name)} must hold a number or text for each row; got {plain.dtype}.")
-    return plain
+        values = one_column(values.tolist(), name)
+    if values.shape != (n_rows,) or values.dtype.kind not in "iubfU":
+        raise FileFormatError(
+            f"{quoted(name)} must hold one value for each of {n_rows} rows, a number or text; got {values.dtype}, "
+            f"shape {values.shape}."
+        )
+    return values
 
 
 def read_partial_labels(
@@ -481,7 +372,7 @@ def read_partial_labels(
         probabilities, max_bytes, labels=named, classes=classes, ignore=beside, doubt=False, find_groups=False
     )
     paths = list(found_shards(where, sidecars=(*beside, *([] if named is None else [named]))))
-    found = [_labels_in(path, asked, known) for path in paths]
+    found = [open_source(path, asked, fewest=0).label_values() for path in paths]
     if all(one is None for one in found):
         return None
     if any(one is None for one in found):
@@ -490,15 +381,3 @@ def read_partial_labels(
     values = found[0] if len(found) == 1 else list(chain.from_iterable(one_column(one, "labels") for one in found))
     with errors_about(paths[0]):
         return partial_indices(values, shape, known, column_indices)
-
-
-def _labels_in(path: Path, asked: Request, classes: tuple[str, ...] | None) -> Any:
-    """The labels of a file as they are, missing ones too; None if it has none."""
-    source, suffix = existing(path, READABLE)
-    with errors_about(source):
-        table = format_of(suffix).read(source, asked)
-        name = label_name(table.columns, asked)
-        if name is None:
-            return None
-        columns = () if find_top(table, asked) is not None else find_roles(table, asked).columns
-        return numbered(values_of(table.columns[name], asked.max_bytes), classes, columns)

@@ -1,6 +1,6 @@
 """NumPy files: npz archives and npy files, read without a pickle in sight.
 
-An npy file has its labels, class names and groups in files beside it: `val_logits.npy`, `val_labels.npy`.
+An npy file has its labels, class names and groups in files next to it: `val_logits.npy`, `val_labels.npy`.
 """
 
 import struct
@@ -17,9 +17,10 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from thermoset.data.reading import GROUPS, LABELS, NAMES
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import write_whole
-from thermoset.io.roles import GROUPS, LABELS, NAMES, Request
+from thermoset.io.roles import Request
 from thermoset.io.table import PIECE_BYTES, Column, Columns, Flat, Forward, Held, Table
 from thermoset.quoting import printable, quoted, reason
 
@@ -75,20 +76,18 @@ def npy_column(path: Path) -> Column:
 
 
 def read_npy(path: Path, request: Request) -> Table:
-    """Logits in one file, what belongs to them in files beside it."""
+    """Logits in one file, what belongs to them in files next to it."""
     name = next((word for word in ("probs", "probabilities") if word in path.name), "logits")
     return Table({name if request.probabilities else "logits": npy_column(path), **beside(path, request)})
 
 
 def beside(path: Path, request: Request) -> dict[str, Column]:
-    """What npy files beside an array hold: labels, class names, groups, and what the user has named."""
+    """What npy files next to an array hold: labels, class names, groups, and what the user has named."""
     found: dict[str, Column] = {}
     for name in dict.fromkeys((LABELS[0], NAMES[0], GROUPS[0], *request.named)):
         file = sibling(path, name)
         if file.exists():
             found[name] = npy_column(file)
-        elif name in request.wanted:
-            raise FileFormatError(f"there is no {file.name} next to it to read {quoted(name)} from.")
     return found
 
 
@@ -116,7 +115,7 @@ def siblings(path: Path) -> tuple[Path, ...]:
 
 
 def write_npy(path: Path, table: Table) -> None:
-    """Write logits, and what belongs to them beside them; each file is whole or absent, logits come last."""
+    """Write logits, and what belongs to them next to them; each file is whole or absent, logits come last."""
     arrays = as_arrays(table)
     logits = arrays.pop("logits", None)
     if logits is None:

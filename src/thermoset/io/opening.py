@@ -5,176 +5,29 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.bounds import whole_number
 from thermoset.data import Groups, Logits
-from thermoset.data.arrays import Floats, class_names
 from thermoset.data.groups import joined_groups, read_groups
-from thermoset.data.input_kinds import LOGITS, PROBABILITIES, warn_of_probabilities
+from thermoset.data.guards import warn_of_probabilities
 from thermoset.data.labels import column_indices
 from thermoset.data.stored import StoredLogits
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.arrays import metadata_files
-from thermoset.io.files import MOST_BYTES, FilePath, check_size, errors_about, existing
+from thermoset.io.files import MOST_BYTES, FilePath, errors_about, existing
 from thermoset.io.finding import Where, found_shards
-from thermoset.io.formats import READABLE, format_of
-from thermoset.io.loading import (
-    VALUE_SUFFIXES,
-    check_shape,
-    column_named,
-    file_values,
-    group_folder,
-    is_value_file,
-    made_logits,
-    rows_by_line,
-    same_group,
-)
-from thermoset.io.roles import (
-    Layout,
-    Request,
-    check_columns,
-    checked_block_bytes,
-    find_roles,
-    numbered,
-    read_labels,
-    read_values,
-    request,
-    texts,
-)
-from thermoset.io.table import Column, Table
-from thermoset.io.top_k import TopFile, find_top
+from thermoset.io.loading import VALUE_SUFFIXES, column_named, file_values, is_value_file
+from thermoset.io.roles import numbered, request, texts
+from thermoset.io.source import Source, open_source
+from thermoset.io.table import Column
+from thermoset.io.top_k import TopColumns
 from thermoset.quoting import quoted
 
 BLOCK_BYTES = 1 << 24
 _VALUE_BYTES = 8  # of a float64, the largest type of logits
-
-
-# -- shards ------------------------------------------------------------------------------------------------------------
-
-
-class Stamp(NamedTuple):
-    """What tells whether a file was written to since it was opened."""
-
-    n_bytes: int
-    changed: int
-
-    @classmethod
-    def of(cls, path: Path) -> "Stamp":
-        """The file's size and when it was last written to; of a Zarr folder those of its metadata."""
-        found = [part.stat() for part in (metadata_files(path) if path.is_dir() else [path])]
-        return cls(sum(one.st_size for one in found), sum(one.st_mtime_ns for one in found))
-
-
-@dataclass(frozen=True)
-class FileShard:
-    """Rows of logits in one file (a `thermoset.data.stored.Shard`); picklable, and opened when it is read.
-
-    Attributes
-    ----------
-    path : Path
-    name : str
-        The path, and the array in a file that holds several.
-    n_rows, n_classes : int
-    dtype : float16, float32 or float64
-        Type of the rows that `read` gives.
-    classes : tuple of str, or None
-    input_kind : "logits" or "probabilities"
-        What the file holds; `read` gives logits.
-    """
-
-    path: Path
-    name: str
-    n_rows: int
-    n_classes: int
-    dtype: np.dtype[Any]
-    classes: tuple[str, ...] | None
-    input_kind: str
-    request: Request = field(repr=False)
-    scores: Column = field(repr=False)
-    stamp: Stamp = field(repr=False)
-
-    def read(self, start: int, stop: int) -> Floats:
-        """Rows start to stop - 1, C-contiguous and checked."""
-        with errors_about(self.path):
-            if not 0 <= start < stop <= self.n_rows:
-                raise InputError(f"has rows 0 to {self.n_rows}; asked for {start} to {stop}.")
-            if Stamp.of(self.path) != self.stamp:
-                raise InputError("was written to after it was opened. Open it again.")
-            rows = self.scores.read(start, stop)
-            return _checked_block(self.request, rows, start, self.n_rows).logits
-
-
-class _Opened(NamedTuple):
-    """A shard, and what its file holds beside the rows."""
-
-    shard: FileShard
-    layout: Layout
-    table: Table
-    folder: str | None  # the group that its folder gives to all rows
-
-    @property
-    def has_labels(self) -> bool:
-        return self.layout.labels is not None
-
-    @property
-    def has_groups(self) -> bool:
-        return self.folder is not None or self.layout.groups is not None
-
-    def labels(self) -> NDArray[np.int64] | None:
-        """The label of each row as a column number; None if there are none."""
-        shard = self.shard
-        with errors_about(shard.path), rows_by_line(self.table):
-            return read_labels(self.layout, (shard.n_rows, shard.n_classes), shard.classes, shard.request.max_bytes)
-
-    def groups(self) -> Groups | None:
-        """The group of each row; None if there are none."""
-        n_rows = self.shard.n_rows
-        if self.folder is not None:
-            return same_group(self.folder, n_rows)
-        if self.layout.groups is None:
-            return None
-        with errors_about(self.shard.path), rows_by_line(self.table):
-            return read_groups(read_values(self.layout.groups, self.shard.request.max_bytes), n_rows)
-
-
-def open_shard(path: Path, asked: Request) -> _Opened:
-    """Look at a file's header and what lies beside it; rows are not read."""
-    source, suffix = existing(path, READABLE)
-    with errors_about(source):
-        stamp = Stamp.of(source)
-        asked, folder = group_folder(source, asked)
-        table = format_of(suffix).read(source, asked)
-        if find_top(table, asked._replace(id_column=None, find_labels=False, find_groups=False)) is not None:
-            raise InputError(
-                "holds the largest logits of each row, which are small enough for memory: read it with thermoset.load."
-            )
-        layout = find_roles(table, asked)
-        check_shape(layout, asked)
-        n_rows, n_classes = layout.scores.shape
-        classes = None if layout.classes is None else class_names(layout.classes, n_classes)
-        kind = PROBABILITIES if asked.probabilities else LOGITS
-        # A row that is one of logits and one of probabilities: what type does it become?
-        dtype = made_logits(asked, np.array([[1, 0]], dtype=layout.scores.dtype)).logits.dtype
-    name = f"{source}[{layout.array}]" if layout.array and not table.cells else str(source)
-    shard = FileShard(source, name, n_rows, n_classes, dtype, classes, kind, asked, layout.scores, stamp)
-    return _Opened(shard, layout, table, folder)
-
-
-def _checked_block(
-    asked: Request, scores: Any, first_row: int, n_rows: int, classes: Any = None, groups: Any = None
-) -> Logits:
-    """Make `Logits` of the rows from `first_row` on; what is said of a bad row counts rows of the file."""
-    try:
-        return made_logits(asked, scores, classes, groups)
-    except InputError as error:
-        if error.row is None:
-            raise
-        end = first_row + len(scores)
-        more = "" if end == n_rows else f" Rows from {end} on were not looked at."
-        raise error.at(first_row + error.row, more) from None
 
 
 # -- all files as one set of rows --------------------------------------------------------------------------------------
@@ -210,7 +63,7 @@ def open(  # noqa: A001  # users write ts.open; nothing in this module opens a f
         As for `load`.
     groups : str or path, optional
         The group of each row, a name or a whole number: a column (an array, a dataset) of every file; for npy files
-        that of a file beside it (`val_site.npy` for "site"); a key of folders called `site=north`; or a `.npy` or
+        that of a file next to it (`val_site.npy` for "site"); a key of folders called `site=north`; or a `.npy` or
         `.txt` file with one value for each row of all files. If left out, what is called `groups` is taken.
     ignore : sequence of str
         Columns that are not classes, such as a patient number.
@@ -257,35 +110,48 @@ def open(  # noqa: A001  # users write ts.open; nothing in this module opens a f
         find_groups=groups is None or column is not None,
     )
     sidecars = (*asked.ignored, *(name for name in (column, own) if name is not None))
-    opened = [open_shard(path, asked) for path in found_shards(where, sidecars=sidecars)]
-    shards = _checked_shards(opened, allow_duplicates)
-    with errors_about(shards[0].path):
-        check_columns(opened[0].layout, asked)  # the others have the same
+    sources = [open_source(path, asked) for path in found_shards(where, sidecars=sidecars)]
+    first = sources[0]
+    for one in sources:
+        with errors_about(one.path):
+            _check_like(one, first)
+    if not allow_duplicates:
+        _check_once([one.path for one in sources])
+    first.check_columns()  # the others have the same
+    n_rows = sum(one.n_rows for one in sources)
     if labels is None or labels is False or own is not None:
-        given = [found for one in opened if (found := one.labels()) is not None]
+        known_labels = [found for one in sources if (found := one.labels()) is not None]
+    elif isinstance(labels, (str, os.PathLike)):
+        known_labels = [_file_labels(labels, n_rows, first)]
+    elif len(labels) != len(sources):
+        raise InputError(f"labels must be one file, or one for each of {len(sources)} shards; got {len(labels)}.")
     else:
-        given = _labels_of_files(shards, labels, asked.max_bytes)
-    of_groups = _groups(opened, groups if column is None else None, asked.max_bytes)
-    rows = StoredLogits.of(shards, np.concatenate(given) if given else None, of_groups)
+        known_labels = [_file_labels(file, one.n_rows, one) for file, one in zip(labels, sources, strict=True)]
+    if groups is not None and column is None:
+        path = existing(groups, VALUE_SUFFIXES)[0]
+        with errors_about(path):
+            of_groups: Groups | None = read_groups(_one_each(file_values(path, asked.max_bytes), n_rows), n_rows)
+    else:
+        known_groups = [one.groups() for one in sources if one.layout.groups is not None]
+        of_groups = joined_groups([one for one in known_groups if one is not None]) if known_groups else None
+    # What goes to other processes is the scores alone, with names that are in memory once.
+    shards = [
+        replace(
+            one, classes=first.classes, layout=one.layout._replace(labels=None, groups=None, classes=None, columns=())
+        )
+        for one in sources
+    ]
+    rows = StoredLogits.of(shards, np.concatenate(known_labels) if known_labels else None, of_groups)
     warn_of_probabilities(rows)
     return rows
 
 
-def _labels_of_files(shards: Sequence[FileShard], labels: Where, max_bytes: int) -> list[NDArray[np.int64]]:
-    """The labels of shards from other files: one for all rows, or one for each shard."""
-    n_rows = [shard.n_rows for shard in shards]
-    if isinstance(labels, (str, os.PathLike)):
-        return [_file_labels(labels, sum(n_rows), shards[0], max_bytes)]
-    if len(labels) != len(shards):
-        raise InputError(f"labels must be one file, or one for each of {len(shards)} shards; got {len(labels)}.")
-    return [_file_labels(file, shard.n_rows, shard, max_bytes) for file, shard in zip(labels, shards, strict=True)]
-
-
-def _file_labels(name: FilePath, n_rows: int, shard: FileShard, max_bytes: int) -> NDArray[np.int64]:
+def _file_labels(name: FilePath, n_rows: int, source: Source) -> NDArray[np.int64]:
+    """The labels of some rows from a file of their own."""
     file = existing(name, VALUE_SUFFIXES)[0]
     with errors_about(file):
-        values = _one_each(file_values(file, max_bytes), n_rows)
-        return column_indices(numbered(values, shard.classes), (n_rows, shard.n_classes), shard.classes)
+        values = _one_each(file_values(file, source.request.max_bytes), n_rows)
+        return column_indices(numbered(values, source.classes), (n_rows, source.n_classes), source.classes)
 
 
 def _one_each(values: NDArray[Any], n_rows: int) -> NDArray[Any]:
@@ -294,55 +160,33 @@ def _one_each(values: NDArray[Any], n_rows: int) -> NDArray[Any]:
     return values
 
 
-def _groups(opened: Sequence[_Opened], file: FilePath | None, max_bytes: int) -> Groups | None:
-    """The groups of all rows, from a file of their own or from the shards."""
-    if file is None:
-        found = [groups for one in opened if (groups := one.groups()) is not None]
-        return joined_groups(found) if found else None
-    path, n_rows = existing(file, VALUE_SUFFIXES)[0], sum(one.shard.n_rows for one in opened)
-    with errors_about(path):
-        return read_groups(_one_each(file_values(path, max_bytes), n_rows), n_rows)
-
-
-def _checked_shards(opened: Sequence[_Opened], allow_duplicates: bool) -> tuple[FileShard, ...]:
-    """Refuse shards that differ from the first one, or that come twice."""
-    first = opened[0]
-    for one in opened[1:]:
-        with errors_about(one.shard.path):
-            _check_like(one, first)
-    if not allow_duplicates:
-        _check_once([one.shard.path for one in opened])
-    return tuple(replace(one.shard, classes=first.shard.classes) for one in opened)  # names are in memory once
-
-
-def _check_like(one: _Opened, other: _Opened) -> None:
-    shard, first = one.shard, other.shard
-    if shard.n_classes != first.n_classes:
+def _check_like(one: Source, first: Source) -> None:
+    """Refuse a file that does not continue the first one."""
+    if isinstance(one.layout.scores, TopColumns):
         raise InputError(
-            f"has {shard.n_classes} classes where {first.path} has {first.n_classes}. Were they made by one model?"
+            "contains the largest logits of each row, which are small enough for memory: read it with thermoset.load."
         )
-    if shard.classes != first.classes:
-        raise InputError(_other_names(shard, first))
-    if shard.dtype != first.dtype:
-        raise InputError(f"gives {shard.dtype} where {first.path} gives {first.dtype}. Save all shards in one type.")
-    for what, has, had in (
-        ("labels", one.has_labels, other.has_labels),
-        ("groups", one.has_groups, other.has_groups),
-    ):
-        if has != had:
-            said = f"has {what}" if has else f"has no {what}"
+    if one.n_classes != first.n_classes:
+        raise InputError(
+            f"has {one.n_classes} classes where {first.path} has {first.n_classes}. Were they made by one model?"
+        )
+    if one.classes != first.classes:
+        if one.classes is None or first.classes is None:
+            has = "has no class names" if one.classes is None else "has class names"
+            raise InputError(f"{has}, unlike {first.path}. Give all shards the same names, or none.")
+        what = "the same classes in another order" if set(one.classes) == set(first.classes) else "other classes"
+        pairs = enumerate(zip(one.classes, first.classes, strict=True))
+        place, (name, other) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
+        raise InputError(
+            f"has {what} than {first.path}: column {place} is {quoted(name)}, there it is {quoted(other)}."
+        )
+    if one.dtype != first.dtype:
+        raise InputError(f"gives {one.dtype} where {first.path} gives {first.dtype}. Save all shards in one type.")
+    for what in ("labels", "groups"):
+        has_it = getattr(one.layout, what) is not None
+        if has_it != (getattr(first.layout, what) is not None):
+            said = f"has {what}" if has_it else f"has no {what}"
             raise InputError(f"{said}, unlike {first.path}. Give all shards {what}, or none.")
-
-
-def _other_names(shard: FileShard, first: FileShard) -> str:
-    if shard.classes is None or first.classes is None:
-        has = "has no class names" if shard.classes is None else "has class names"
-        return f"{has}, unlike {first.path}. Give all shards the same names, or none."
-    pairs = enumerate(zip(shard.classes, first.classes, strict=True))
-    place, (own, other) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
-    same = set(shard.classes) == set(first.classes)
-    what = "the same classes in another order" if same else "other classes"
-    return f"has {what} than {first.path}: column {place} is {quoted(own)}, there it is {quoted(other)}."
 
 
 def _check_once(paths: Sequence[Path]) -> None:
@@ -382,57 +226,38 @@ class LogitBlocks:
     block_rows: int
     has_groups: bool
     id_kind: Literal["number", "text"] | None
-    _path: Path = field(repr=False)
-    _request: Request = field(repr=False)
-    _table: Table = field(repr=False)
-    _file: Layout | TopFile = field(repr=False)
-    _folder: str | None = field(repr=False)
-
-    def with_ids(self) -> Iterator[tuple[Logits, list[Any]]]:
-        """The blocks with the ids of their rows; the file must have been opened with `id_column`."""
-        if not isinstance(self._file, Layout) or self._file.ids is None:
-            raise InputError("there are no ids: name their column when the file is opened, as id_column=.")
-        done = 0
-        for block in self:
-            with errors_about(self._path), rows_by_line(self._table):
-                yield block, self._ids(self._file.ids, done, done + len(block))
-            done += len(block)
-
-    def _ids(self, column: Column, start: int, stop: int) -> list[Any]:
-        name = self._request.id_column or ""
-        found = texts(column.read(start, stop)).tolist()
-        for row, one in enumerate(found, start):
-            if one is None or (isinstance(one, str) and not one.strip()):
-                raise InputError("is missing; expected an id.", row=row, name=name)
-            good = isinstance(one, int) or (isinstance(one, float) and one.is_integer() and abs(one) < 2**53)
-            if not _is_storable_id(one) if self.id_kind == "text" else not good or abs(one) >= 2**63:
-                raise InputError(f"is {quoted(one)}; ids are whole numbers below 2**63, or text.", row=row, name=name)
-        return [str(one) for one in found] if self.id_kind == "text" else [int(one) for one in found]
+    _source: Source = field(repr=False)
 
     def __iter__(self) -> Iterator[Logits]:
         for start in range(0, self.n_rows, self.block_rows):
-            stop = min(start + self.block_rows, self.n_rows)
-            with errors_about(self._path), rows_by_line(self._table):
-                block = self._block(start, stop)
-            yield block
+            yield self._source.rows(start, min(start + self.block_rows, self.n_rows))
 
-    def _block(self, start: int, stop: int) -> Logits:
-        folder = None if self._folder is None else same_group(self._folder, stop - start)
-        if isinstance(self._file, TopFile):
-            rows: Logits = self._file.read(start, stop)
-            return rows if folder is None else rows.grouped(folder)
-        column, groups = self._file.groups, folder
-        own = None if column is None else texts(column.read(start, stop))
-        scores = self._file.scores.read(start, stop)
-        return _checked_block(self._request, scores, start, self.n_rows, self.classes, groups if own is None else own)
+    def with_ids(self) -> Iterator[tuple[Logits, list[Any]]]:
+        """The blocks with the ids of their rows; the file must have been opened with `id_column`."""
+        column, done = self._source.layout.ids, 0
+        if column is None:
+            raise InputError("there are no ids: name their column when the file is opened, as id_column=.")
+        for block in self:
+            with errors_about(self._source.path):
+                try:
+                    ids = [self._id(one, row) for row, one in enumerate(texts(column.read(done, done + len(block))))]
+                except InputError as error:
+                    raise self._source.located(error, done) from None
+            yield block, ids
+            done += len(block)
 
-
-def _is_storable_id(one: object) -> bool:
-    """Whether text can be an id: half of a surrogate pair is something that JSON can say and no file can hold."""
-    try:
-        return isinstance(one, (str, int)) and not isinstance(one, bool) and bool(str(one).encode())
-    except UnicodeEncodeError:
-        return False
+    def _id(self, value: Any, row: int) -> int | str:
+        name = self._source.request.id_column
+        one = value.item() if isinstance(value, np.generic) else value
+        if one is None or (isinstance(one, str) and not one.strip()):
+            raise InputError("is missing; expected an id.", row=row, name=name)
+        with suppress(UnicodeEncodeError, OverflowError):
+            if self.id_kind == "text" and isinstance(one, (str, int)) and not isinstance(one, bool):
+                return str(one).encode().decode()  # JSON may have half of a surrogate pair, which no file can hold
+            is_whole = isinstance(one, int) or (isinstance(one, float) and abs(one) < 2**53 and one == int(one))
+            if self.id_kind == "number" and is_whole and abs(one) < 2**63:
+                return int(one)
+        raise InputError(f"is {quoted(one)}; ids are whole numbers below 2**63, or text.", row=row, name=name)
 
 
 @contextmanager
@@ -494,12 +319,15 @@ def open_blocks(
     ...         print(blocks.n_rows, blocks.n_classes, [len(block) for block in blocks])
     3 2 [2, 1]
     """
-    source, suffix = existing(path, READABLE)
+    given: dict[str, object] = {"labels": labels, "groups": groups}
+    for what, name in given.items():
+        if name is not None and (not isinstance(name, str) or is_value_file(name)):
+            raise InputError(f"{what} must be the name of a column where files are read in blocks; got {quoted(name)}.")
     asked = request(
         probabilities,
         max_bytes,
-        labels=_column(labels, "labels"),
-        groups=_column(groups, "groups"),
+        labels=labels,
+        groups=groups,
         classes=classes,
         id_column=id_column,
         ignore=ignore,
@@ -507,47 +335,27 @@ def open_blocks(
         n_options=n_options,
         find_labels=False,
     )
-    size = checked_block_bytes(block_bytes, MOST_BYTES)
-    with errors_about(source):
-        asked, folder = group_folder(source, asked)
-        table = format_of(suffix).read(source, asked)
-        file: Layout | TopFile | None = find_top(table, asked)
-        if file is None:
-            file = find_roles(table, asked)
-            check_shape(file, asked, fewest=0)
-            _check_first_rows(file, asked)
-        shape = file.shape if isinstance(file, TopFile) else file.scores.shape
-        n_rows, n_classes = shape
-        if n_rows == 0 and file.classes is None and asked.n_options is not None:
-            n_classes = asked.n_options  # a column of lists without rows does not tell how long they are
-        check_size(n_classes * _VALUE_BYTES, asked.max_bytes, "a row")
-        names = None if file.classes is None else class_names(file.classes, n_classes)
-        ids = None if isinstance(file, TopFile) or file.ids is None else _id_kind(file.ids, asked.id_column or "")
-    block_rows = max(1, min(size, asked.max_bytes) // (n_classes * _VALUE_BYTES))
-    grouped = folder is not None or file.groups is not None
+    size = whole_number(block_bytes, "block_bytes", 1, MOST_BYTES, "Try 2**27.")
+    source = open_source(path, asked, fewest=0)
+    with suppress(FileFormatError):  # rows that cannot be read are reported when they are reached
+        source.check_columns()
+    with errors_about(source.path):
+        ids = source.layout.ids
+        id_kind = None if ids is None else _id_kind(ids, id_column or "")
+    block_rows = max(1, min(size, asked.max_bytes) // (source.n_classes * _VALUE_BYTES))
+    has_groups = source.layout.groups is not None
     # Not inside errors_about: the caller's own errors are not about this file.
-    yield LogitBlocks(n_rows, n_classes, names, block_rows, grouped, ids, source, asked, table, file, folder)
-
-
-def _check_first_rows(layout: Layout, asked: Request) -> None:
-    """Refuse columns that do not look like classes; rows that cannot be read are told of when they are reached."""
-    with suppress(FileFormatError):
-        check_columns(layout, asked)
+    yield LogitBlocks(source.n_rows, source.n_classes, source.classes, block_rows, has_groups, id_kind, source)
 
 
 def _id_kind(column: Column, name: str) -> Literal["number", "text"]:
     """Whether ids are whole numbers or text; the first tells where a column may hold anything."""
-    if len(column.shape) != 1 or column.dtype.kind not in "iufOUS":
+    kind = column.dtype.kind
+    if len(column.shape) != 1 or kind not in "iufOUS":
         raise FileFormatError(
             f"column {quoted(name)} is {column.dtype}, shape {column.shape}; ids are numbers or text."
         )
-    first = column.read(0, min(1, column.shape[0])).tolist() if column.dtype.kind == "O" else []
-    if column.dtype.kind in "US" or column.dtype == np.uint64 or (first and not isinstance(first[0], (int, float))):
-        return "text"
-    return "text" if column.dtype.kind == "O" and not first else "number"
-
-
-def _column(name: object, what: str) -> str | None:
-    if name is not None and (not isinstance(name, str) or is_value_file(name)):
-        raise InputError(f"{what} must be the name of a column where files are read in blocks; got {quoted(name)}.")
-    return name
+    if kind == "O":
+        first = column.read(0, min(1, column.shape[0])).tolist()
+        return "number" if first and isinstance(first[0], (int, float)) else "text"
+    return "text" if kind in "US" or column.dtype == np.uint64 else "number"

@@ -20,7 +20,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -30,11 +30,11 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from thermoset.data.arrays import class_names
-from thermoset.data.groups import Groups, read_groups
+from thermoset.data.groups import read_groups
+from thermoset.data.labels import class_names
 from thermoset.errors import InputError
 from thermoset.io.files import FilePath, as_path, errors_about, known_suffix, need, write_whole
-from thermoset.p_summary import PSummary, p_summary
+from thermoset.levels import p_summary
 from thermoset.quoting import quoted
 
 Names = tuple[str, ...] | None
@@ -117,65 +117,23 @@ IdKind = Literal["number", "text"]
 P_COLUMNS = ("credibility", "conformal_confidence", "p")
 """What files hold besides, where p-values are written."""
 
-
-class PValues(NamedTuple):
-    """p-values of some rows, (n, C), and what they come to."""
-
-    table: NDArray[np.float64]
-    told: PSummary
-
-    @classmethod
-    def of(cls, table: NDArray[np.float64]) -> "PValues":
-        """As a table of them says."""
-        return cls(table, p_summary(table))
-
-    @property
-    def columns(self) -> tuple[NDArray[np.float64], ...]:
-        """As `P_COLUMNS` names them."""
-        return self.told.credibility, self.told.confidence, self.table
-
-
-class Block(NamedTuple):
-    """Checked predictions, and the ids, groups and p-values of their rows: none if rows have none."""
-
-    found: PredictionBlock
-    ids: list[Any]
-    groups: Groups | None
-    p: PValues | None
-    actions: list[str] | None = None
-
-    @property
-    def after(self) -> list[list[str]]:
-        """The columns that come right after the predictions."""
-        return [] if self.actions is None else [self.actions]
-
-    @property
-    def beside(self) -> list[list[Any]]:
-        """The columns that come before the predictions."""
-        return [*([self.ids] if self.ids else []), *([] if self.groups is None else [list(self.groups)])]
+PIECE = 1 << 20  # cells of `sets` that are turned into lists at a time, however many rows come at once
+TAKEN = frozenset(("label", "confidence", "size", "set", "action", "group", *P_COLUMNS))  # names of columns and keys
+ROW_GROUP_BYTES = 1 << 24  # rows of parquet wait until there are so many: small row groups are slow to read
 
 
 class Layout(NamedTuple):
-    """What a file holds.
-
-    Class names, of which kind ids are, whether rows have groups, of how many classes p-values, the name of the ids, and
-    whether rows have actions.
-    """
+    """What a file holds besides labels, confidences and sets."""
 
     names: Names
     ids: IdKind | None
     groups: bool
-    n_p: int | None
+    n_p: int | None  # of how many classes p-values are written
     id_column: str = "id"
     actions: bool = False
 
     @property
-    def after(self) -> list[str]:
-        """Names of the columns that come right after the predictions."""
-        return ["action"] if self.actions else []
-
-    @property
-    def beside(self) -> list[str]:
+    def before(self) -> list[str]:
         """Names of the columns that come before the predictions."""
         return [*([] if self.ids is None else [self.id_column]), *(["group"] if self.groups else [])]
 
@@ -185,11 +143,16 @@ class Layout(NamedTuple):
         return list(map(str, range(self.n_p or 0))) if self.names is None else list(self.names)
 
 
-Write = Callable[[Block], None]
+class Rows(NamedTuple):
+    """Checked predictions, with what comes before and after them: ids, groups; actions; p-values."""
 
-PIECE = 1 << 20  # cells of `sets` that are turned into lists at a time, however many rows come at once
-TAKEN = frozenset(("label", "confidence", "size", "set", "action", "group", *P_COLUMNS))  # names of columns and keys
-ROW_GROUP_BYTES = 1 << 24  # rows of parquet wait until there are so many: small row groups are slow to read
+    found: PredictionBlock
+    before: list[list[Any]]
+    actions: list[list[str]]
+    p: tuple[NDArray[np.float64], ...]  # as `P_COLUMNS` names them
+
+
+Write = Callable[[Rows], None]
 
 
 class PredictionWriter:
@@ -242,53 +205,39 @@ class PredictionWriter:
         ...     print(Path(f"{folder}/sets.jsonl").read_text())
         {"label": 1, "confidence": 0.75, "set": [1], "size": 1}
         """
-        parts = np.asarray(labels), np.asarray(confidence), np.asarray(sets)
-        self._n_classes = _check(*parts, self._n_classes)
-        given, table = self._checked_ids(ids, len(parts[0])), self._checked_p(p, parts[2].shape)
-        known, done = self._checked_groups(groups, len(parts[0])), self._checked_actions(actions, len(parts[0]))
+        parts, layout = (np.asarray(labels), np.asarray(confidence), np.asarray(sets)), self._layout
+        self._n_classes, n_rows = _check(*parts, self._n_classes), len(parts[0])
+        for what, given, wanted in (
+            ("ids", ids, layout.ids is not None),
+            ("groups", groups, layout.groups),
+            ("p", p, layout.n_p is not None),
+            ("actions", actions, layout.actions),
+        ):
+            if (given is not None) != wanted:
+                raise InputError(f"{what} must be given if the file was opened for it, and only then.", name=what)
+        before = [
+            list(one) for one in (ids, None if groups is None else read_groups(groups, n_rows)) if one is not None
+        ]
+        kind = int if layout.ids == "number" else str
+        if ids is not None and (len(before[0]) != n_rows or not all(isinstance(one, kind) for one in before[0])):
+            wanted_kind = "whole numbers" if kind is int else "texts"
+            raise InputError(f"ids must be {n_rows} {wanted_kind}, one per row; got {len(before[0])}, or another type.")
+        if actions is not None and len(actions) != n_rows:
+            raise InputError(f"actions must be {n_rows} texts, one per row; got {len(actions)}.")
+        table = None if p is None else np.asarray(p, dtype=np.float64)
+        if table is not None and (table.shape != parts[2].shape or not np.all((table >= 0) & (table <= 1))):
+            raise InputError(
+                f"p must be p-values in [0, 1] of shape {parts[2].shape}; got {table.shape}, or other values."
+            )
         step = max(1, PIECE // max(1, self._n_classes))
         with errors_about(self._path, "written"):
-            for first in range(0, len(parts[0]), step):
+            for first in range(0, n_rows, step):
                 some = slice(first, first + step)
                 found = prediction_block(*(part[some] for part in parts))
-                of_groups = None if known is None else known.take(some)
-                p_values = None if table is None else PValues.of(table[some])
-                self._write(Block(found, given[some], of_groups, p_values, None if done is None else done[some]))
+                p_values = () if table is None else (*p_summary(table[some])[1:], table[some])
+                done = [] if actions is None else [list(actions[some])]
+                self._write(Rows(found, [column[some] for column in before], done, p_values))
                 self.sizes.update(found.size.tolist())
-
-    def _checked_ids(self, ids: Sequence[Any] | None, n_rows: int) -> list[Any]:
-        if (ids is None) != (self._layout.ids is None):
-            raise InputError("ids must be given if the file was opened for them, and only then. See open_predictions.")
-        given = [] if ids is None else list(ids)
-        kind = int if self._layout.ids == "number" else str
-        if ids is not None and (len(given) != n_rows or not all(isinstance(one, kind) for one in given)):
-            wanted = "whole numbers" if kind is int else "texts"
-            raise InputError(f"ids must be {n_rows} {wanted}, one per row; got {len(given)}, or another type.")
-        return given
-
-    def _checked_groups(self, groups: object, n_rows: int) -> Groups | None:
-        if (groups is not None) != self._layout.groups:
-            raise InputError(
-                "groups must be given if the file was opened for them, and only then. See open_predictions."
-            )
-        return None if groups is None else read_groups(groups, n_rows)
-
-    def _checked_actions(self, actions: Sequence[str] | None, n_rows: int) -> list[str] | None:
-        if (actions is not None) != self._layout.actions or (actions is not None and len(actions) != n_rows):
-            raise InputError(
-                f"actions must be {n_rows} texts if the file was opened for them, else None. See open_predictions."
-            )
-        return None if actions is None else list(actions)
-
-    def _checked_p(self, p: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.float64] | None:
-        if (p is None) != (self._layout.n_p is None):
-            raise InputError("p must be given if the file was opened for it, and only then. See open_predictions.")
-        if p is None:
-            return None
-        table = np.asarray(p, dtype=np.float64)
-        if table.shape != shape or not np.all((table >= 0) & (table <= 1)):
-            raise InputError(f"p must be p-values in [0, 1] of shape {shape}; got {table.shape}, or other values.")
-        return table
 
 
 @contextmanager
@@ -375,103 +324,93 @@ def _check(label: NDArray[Any], sure: NDArray[Any], inside: NDArray[Any], n_clas
     return int(width)
 
 
+# -- formats -----------------------------------------------------------------------------------------------------------
+
+
+def _named(found: PredictionBlock, names: Names) -> tuple[list[Any], list[list[Any]]]:
+    """Labels and sets as they are written: names where classes have names, else column numbers."""
+    labels, members = (
+        places.tolist() if names is None else [names[place] for place in places.tolist()]
+        for places in (found.label, found.members)
+    )
+    return labels, [members[begin:end] for begin, end in pairwise(found.offsets.tolist())]
+
+
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
 @contextmanager
 def _csv(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
-    names, n_p = layout.names, layout.n_p
+    def write(rows: Rows) -> None:
+        labels, sets = _named(rows.found, layout.names)
+        columns = [*rows.before, labels, rows.found.confidence.tolist(), rows.found.size.tolist(), map(_encode, sets)]
+        p = [column for one in rows.p for column in np.atleast_2d(one.T).tolist()]
+        stream.write(csv_text(zip(*columns, *rows.actions, *p, strict=True)))
 
-    def write_rows(rows: Iterable[tuple[Any, ...]]) -> None:
-        text = io.StringIO(newline="")
-        csv.writer(text).writerows(rows)  # a float is written as its repr
-        stream.write(text.getvalue().encode())
-
-    def write(block: Block) -> None:
-        found = block.found
-        labels = found.label.tolist()
-        named = labels if names is None else [names[label] for label in labels]
-        cells = named, found.confidence.tolist(), found.size.tolist(), _json_sets(found, names)
-        last = [] if block.p is None else np.column_stack(block.p.columns).T.tolist()
-        write_rows(zip(*block.beside, *cells, *block.after, *last, strict=True))
-
-    p_columns = [] if n_p is None else [*list(P_COLUMNS)[:-1], *(f"p_{name}" for name in layout.p_names)]
-    write_rows([(*layout.beside, "label", "confidence", "size", "set", *layout.after, *p_columns)])
+    after = ["action"] if layout.actions else []
+    p_names = [] if layout.n_p is None else [*P_COLUMNS[:2], *(f"p_{name}" for name in layout.p_names)]
+    stream.write(csv_text([(*layout.before, "label", "confidence", "size", "set", *after, *p_names)]))
     yield write
+
+
+def csv_text(rows: Any, end: str = "\r\n") -> bytes:
+    """Lines of csv; a float is written as its repr."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator=end).writerows(rows)
+    return text.getvalue().encode()
 
 
 @contextmanager
 def _jsonl(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
-    names = layout.names
+    keys = [*layout.before, "label", "confidence", "set", "size", *(["action"] if layout.actions else [])]
+    keys += [] if layout.n_p is None else P_COLUMNS
 
-    def write(block: Block) -> None:
-        found = block.found
-        labels = map(_json_labels(names), found.label.tolist())
-        before = [""] * len(found.label)
-        for key, column in zip(layout.beside, block.beside, strict=True):
-            before = [
-                f"{head}{_json_value(key)}: {_json_value(one)}, " for head, one in zip(before, column, strict=True)
-            ]
-        after = iter([""] * len(found.label) if block.p is None else _json_p(block.p, names))
-        if block.actions is not None:
-            after = (f', "action": {_json_value(one)}{p}' for one, p in zip(block.actions, after, strict=True))
-        sure, sets, sizes = found.confidence.tolist(), _json_sets(found, names), found.size.tolist()
-        lines = (
-            f'{{{head}"label": {label}, "confidence": {sure!r}, "set": {inside}, "size": {size}{tail}}}\n'
-            for head, label, sure, inside, size, tail in zip(before, labels, sure, sets, sizes, after, strict=True)
-        )
-        stream.write("".join(lines).encode())
+    def write(rows: Rows) -> None:
+        labels, sets = _named(rows.found, layout.names)
+        columns = [*rows.before, labels, rows.found.confidence.tolist(), sets, rows.found.size.tolist(), *rows.actions]
+        p: list[list[Any]] = [one.tolist() for one in rows.p]
+        if p and layout.names is not None:
+            p[-1] = [dict(zip(layout.names, row, strict=True)) for row in p[-1]]
+        lines = (_encode(dict(zip(keys, row, strict=True))) for row in zip(*columns, *p, strict=True))
+        stream.write("".join(f"{line}\n" for line in lines).encode())
 
     yield write
 
 
-def _json_p(p: PValues, names: Names) -> Iterator[str]:
-    labels = None if names is None else [f"{json.dumps(name, ensure_ascii=False)}: " for name in names]
-    for credible, sure, row in zip(*(column.tolist() for column in p.columns), strict=True):
-        cells = row if labels is None else [f"{label}{one!r}" for label, one in zip(labels, row, strict=True)]
-        table = f"[{', '.join(map(repr, row))}]" if labels is None else f"{{{', '.join(cells)}}}"
-        yield f', "credibility": {credible!r}, "conformal_confidence": {sure!r}, "p": {table}'
-
-
-def _json_value(one: object) -> str:
-    return json.dumps(one, ensure_ascii=False)
-
-
-def _json_labels(names: Names) -> Callable[[int], str]:
-    """How a label is written in JSON."""
-    return str if names is None else [json.dumps(name, ensure_ascii=False) for name in names].__getitem__
-
-
-def _json_sets(block: PredictionBlock, names: Names) -> Iterator[str]:
-    label = _json_labels(names)
-    for begin, end in pairwise(block.offsets.tolist()):
-        yield f"[{', '.join(map(label, block.members[begin:end].tolist()))}]"
-
-
 @contextmanager
 def _parquet(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
-    n_p = layout.n_p
     arrow, parquet = need("pyarrow", "io", "writing .parquet"), need("pyarrow.parquet", "io", "writing .parquet")
-    id_type = arrow.int64() if layout.ids == "number" else arrow.string()
-    first = {name: id_type if name == layout.id_column else arrow.string() for name in layout.beside}
-    predictions = ArrowPredictions(arrow, layout.names)
-    number = arrow.float64()
-    last = {} if n_p is None else dict(zip(P_COLUMNS, (number, number, arrow.list_(number)), strict=True))
-    schema = arrow.schema(first | predictions.types | dict.fromkeys(layout.after, arrow.string()) | last)
-    cost = RowCost(16 + 8 * (n_p or 0), predictions.label_bytes)
-    waiting: list[Any] = []
-    n_bytes = 0
+    predictions, number, text = ArrowPredictions(arrow, layout.names), arrow.float64(), arrow.string()
+    types = {name: arrow.int64() if layout.ids == "number" and not i else text for i, name in enumerate(layout.before)}
+    types |= predictions.types | ({"action": text} if layout.actions else {})
+    types |= {} if layout.n_p is None else dict(zip(P_COLUMNS, (number, number, arrow.list_(number)), strict=True))
+    row_bytes, label_bytes = 16 + 8 * (layout.n_p or 0), predictions.label_bytes
+    schema, waiting, n_bytes = arrow.schema(types), list[Any](), 0
 
-    def write(block: Block) -> None:
-        before = [arrow.array(column, kind) for column, kind in zip(block.beside, first.values(), strict=True)]
-        after = [arrow.array(column, arrow.string()) for column in block.after]
-        cells = [*before, *predictions.columns(block.found).values(), *after, *_arrow_p(arrow, block.p)]
+    def write(rows: Rows) -> None:
+        table = arrow.table(
+            [
+                *(arrow.array(column, types[name]) for name, column in zip(layout.before, rows.before, strict=True)),
+                *predictions.columns(rows.found).values(),
+                *(arrow.array(column, text) for column in rows.actions),
+                *map(arrow.array, rows.p[:2]),
+                *(
+                    arrow.FixedSizeListArray.from_arrays(one.ravel(), one.shape[1]).cast(types["p"])
+                    for one in rows.p[2:]
+                ),
+            ],
+            schema=schema,
+        )
         nonlocal n_bytes
-        begin, table = 0, arrow.table(cells, schema=schema)
+        filled, begin = n_bytes + np.cumsum(row_bytes + label_bytes * rows.found.size.astype(np.int64)), 0
         # A row group ends with the row that fills it, wherever blocks end: their size must not show in the file.
-        for end in _row_groups(block.found.size, cost, n_bytes):
+        while filled.size and filled[-1] >= ROW_GROUP_BYTES:
+            end = begin + int(np.searchsorted(filled[begin:], ROW_GROUP_BYTES)) + 1
             waiting.append(table.slice(begin, end - begin))
             flush()
-            begin, n_bytes = end, 0
+            filled, begin = filled - filled[end - 1], end
         waiting.append(table.slice(begin))
-        n_bytes += int(cost.of(block.found.size[begin:]).sum())
+        n_bytes = int(filled[-1]) if filled.size else n_bytes
 
     def flush() -> None:
         if waiting:
@@ -489,37 +428,6 @@ def _parquet(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
             writer.close()
 
 
-def _arrow_p(arrow: ModuleType, p: PValues | None) -> list[Any]:
-    if p is None:
-        return []
-    n_rows, n_classes = p.table.shape
-    offsets = arrow.array(n_classes * np.arange(n_rows + 1), arrow.int32())
-    lists = arrow.ListArray.from_arrays(offsets, arrow.array(p.table.ravel()))
-    return [arrow.array(p.told.credibility), arrow.array(p.told.confidence), lists]
-
-
-class RowCost(NamedTuple):
-    """About how many bytes a row takes: by itself, and for each label of its set."""
-
-    row: int
-    label: int
-
-    def of(self, sizes: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Bytes of rows, by the sizes of their sets."""
-        return self.row + sizes.astype(np.int64) * self.label
-
-
-def _row_groups(sizes: NDArray[np.int32], cost: RowCost, waiting: int) -> list[int]:
-    """The rows of a block after which a row group is full, given the bytes that are waiting to be written."""
-    filled = waiting + np.cumsum(cost.of(sizes))
-    ends: list[int] = []
-    while filled.size and filled[-1] >= ROW_GROUP_BYTES:
-        end = int(np.searchsorted(filled, ROW_GROUP_BYTES)) + 1
-        ends.append(end + (ends[-1] if ends else 0))
-        filled = filled[end:] - filled[end - 1]
-    return ends
-
-
 KINDS: dict[str, Callable[[BinaryIO, Layout], AbstractContextManager[Write]]] = {
     ".parquet": _parquet,
     ".csv": _csv,
@@ -527,3 +435,27 @@ KINDS: dict[str, Callable[[BinaryIO, Layout], AbstractContextManager[Write]]] = 
 }
 PREDICTION_SUFFIXES = tuple(KINDS)
 """The endings of file names that predictions can be written to."""
+
+
+# -- tables at once ----------------------------------------------------------------------------------------------------
+
+
+def write_table(path: FilePath, columns: Mapping[str, list[Any]]) -> None:
+    """Write columns of equal length to a `.csv` or `.parquet` file, whole or not at all.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_table(f"{folder}/t.csv", {"T": [0.5, 1.0], "method": ["aps", "aps"]})
+    ...     Path(f"{folder}/t.csv").read_text().splitlines()
+    ['T,method', '0.5,aps', '1.0,aps']
+    """
+    target = as_path(path)
+    if target.suffix.lower() not in (".csv", ".parquet"):
+        raise InputError(f"a table is saved as .csv or .parquet; got {target.name!r}.")
+    rows = [tuple(columns), *zip(*columns.values(), strict=True)]
+    with errors_about(target, "written"), write_whole(target) as stream:
+        if target.suffix.lower() == ".csv":
+            stream.write(csv_text(rows, "\n"))
+        else:
+            arrow, parquet = (need(name, "io", "writing parquet") for name in ("pyarrow", "pyarrow.parquet"))
+            parquet.write_table(arrow.table(dict(columns)), stream)

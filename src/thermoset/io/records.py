@@ -7,10 +7,11 @@ numbers or, in newer versions, as text; `target`, the position of the right opti
 model was given; and metrics.
 """
 
-import ast
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.data.choices import option_names
+from thermoset.data.reading import option_names
 from thermoset.errors import FileFormatError
 from thermoset.io.files import check_size
 from thermoset.io.roles import WHOLE_ROWS, Request, is_whole, list_name
@@ -33,23 +34,31 @@ Fields = dict[str, Any]
 
 def read_json(path: Path, asked: Request) -> Table:
     """Look at the first record, and count the others."""
-    check_size(path.stat().st_size if _is_array(path) else 0, asked.max_bytes, "the file")
+    is_array = _is_array(path)
+    check_size(path.stat().st_size if is_array else 0, asked.max_bytes, "the file")
     first = next(_records(path), None)
     if first is None:
         raise FileFormatError("the file has no rows.")
-    n_rows = sum(1 for _ in _records(path)) if _is_array(path) else _count_lines(path)
     if RESPONSES in first:
-        return _samples(path, n_rows, first, asked)
-
+        return _samples(path, first, asked)
+    if is_array:
+        n_rows = sum(1 for _ in _records(path))
+    else:
+        with path.open("rb") as stream:
+            n_rows = sum(1 for line in stream if line.strip(b"\xef\xbb\xbf \t\r\n"))
     single = list_name(first, asked.probabilities)
-
-    def look(name: str) -> Column:
-        if isinstance(first[name], list) and (name == single or _is_numbers(first[name])):
-            return _Records(path, (n_rows, len(_numbers(first[name], name, 0))), np.dtype(np.float64), name)
-        return _Records(path, (n_rows, 0) if isinstance(first[name], list) else (n_rows,), TEXT, name)
-
     if single is not None and not isinstance(first[single], list):
         _numbers(first[single], single, 0)
+
+    def look(name: str) -> Column:
+        value = first[name]
+        if not isinstance(value, list):
+            return _Records(path, (n_rows,), TEXT, partial(_field, name))
+        if name != single and not _is_numbers(value):
+            return _Records(path, (n_rows, 0), TEXT, partial(_field, name))
+        width = len(_numbers(value, name, 0))
+        return _Records(path, (n_rows, width), np.dtype(np.float64), partial(_list, name, width))
+
     return Table(Columns(first, look), cells=True)
 
 
@@ -57,11 +66,6 @@ def _is_array(path: Path) -> bool:
     with path.open("rb") as stream:
         begin = stream.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
     return begin.startswith(b"[")
-
-
-def _count_lines(path: Path) -> int:
-    with path.open("rb") as stream:
-        return sum(1 for line in stream if line.strip(b"\xef\xbb\xbf \t\r\n"))
 
 
 def _records(path: Path) -> Iterator[Fields]:
@@ -106,32 +110,37 @@ def _as_object(value: Any, row: int) -> Fields:
 
 @dataclass(frozen=True)
 class _Records(Forward):
-    """The values under a key: lists of numbers, or anything else; None where a record has none."""
+    """One value of each record: a list of numbers, or anything else."""
 
-    name: str = ""
+    value: Callable[[Fields, int], Any]  # of a record and its number
 
     def blocks(self, _: int) -> Iterator[NDArray[Any]]:
         """Rows from the first record on."""
         records = enumerate(_records(self.path))
         while some := list(islice(records, _BLOCK_ROWS)):
-            values = [self._read(fields, row) for row, fields in some]
-            if self.dtype != TEXT:
-                yield np.array(values, dtype=self.dtype)
-                continue
-            block = np.empty(len(values), dtype=object)
-            block[:] = values
+            values = [self.value(fields, row) for row, fields in some]
+            if self.dtype == TEXT:
+                block = np.empty(len(values), dtype=object)
+                block[:] = values
+            else:
+                block = np.array(values, dtype=self.dtype)
             yield block
 
-    def _read(self, fields: Fields, row: int) -> Any:
-        if len(self.shape) == 1:
-            return fields.get(self.name)
-        if self.name not in fields:
-            held = ", ".join(map(quoted, list(fields)[:5])) or "nothing"
-            raise FileFormatError(f"record {row}: no list of numbers called {quoted(self.name)}; it has {held}.")
-        values = _numbers(fields[self.name], self.name, row)
-        if len(values) != self.shape[1]:
-            raise FileFormatError(f"row {row} has {len(values)} values, but row 0 has {self.shape[1]}.")
-        return values
+
+def _field(name: str, fields: Fields, _: int) -> Any:
+    """What a record has under a key, None if it has not got it."""
+    return fields.get(name)
+
+
+def _list(name: str, width: int, fields: Fields, row: int) -> list[float]:
+    """A list of so many numbers."""
+    if name not in fields:
+        held = ", ".join(map(quoted, list(fields)[:5])) or "nothing"
+        raise FileFormatError(f"record {row}: no list of numbers called {quoted(name)}; it has {held}.")
+    values = _numbers(fields[name], name, row)
+    if len(values) != width:
+        raise FileFormatError(f"row {row} has {len(values)} values, but row 0 has {width}.")
+    return values
 
 
 def _is_numbers(value: list[Any]) -> bool:
@@ -156,49 +165,31 @@ def _numbers(value: Any, name: str, row: int) -> list[float]:
 # -- samples of lm-eval ------------------------------------------------------------------------------------------------
 
 
-def _samples(path: Path, n_rows: int, first: Fields, asked: Request) -> Table:
+def _samples(path: Path, first: Fields, asked: Request) -> Table:
     """Log-likelihoods of options as `logits`, right options as `labels`, and what else the records have."""
-    width = asked.n_options or max(len(_option_scores(fields, row)) for row, fields in enumerate(_records(path)))
-    columns: dict[str, Column] = {name: _Records(path, (n_rows,), TEXT, name) for name in first}
-    columns["logits"] = _Options(path, (n_rows, width), np.dtype(np.float64))
-    columns["labels"] = _Gold(path, (n_rows,), np.dtype(np.int64))
+    n_rows, longest, filters = 0, 0, set[str]()
+    for n_rows, fields in enumerate(_records(path), start=1):
+        longest = max(longest, len(_option_scores(fields, n_rows - 1)))
+        filters.add(str(fields.get("filter")))
+    if len(filters) > 1:
+        both = " and ".join(map(quoted, sorted(filters)))
+        raise FileFormatError(f"samples of two filters, {both}; keep the records of one.")
+    width = asked.n_options or longest
+    columns: dict[str, Column] = {name: _Records(path, (n_rows,), TEXT, partial(_field, name)) for name in first}
+    columns["logits"] = _Records(path, (n_rows, width), np.dtype(np.float64), partial(_padded_scores, width))
+    columns["labels"] = _Records(path, (n_rows,), np.dtype(np.int64), _gold_option)
     names = option_names(width)
     return Table(columns, {} if names is None else {"classes": list(names)}, cells=True)
 
 
-@dataclass(frozen=True)
-class _Options(Forward):
+def _padded_scores(width: int, record: Fields, row: int) -> list[float]:
     """The log-likelihoods of options; -inf where a question has fewer."""
-
-    def blocks(self, _: int) -> Iterator[NDArray[Any]]:
-        """Rows from the first record on."""
-        applied: set[str] = set()
-        records, width = enumerate(_records(self.path)), self.shape[1]
-        while some := list(islice(records, _BLOCK_ROWS)):
-            block = np.full((len(some), width), -np.inf)
-            for place, (row, fields) in enumerate(some):
-                scores = _option_scores(fields, row)
-                if len(scores) > width:
-                    raise FileFormatError(
-                        f"row {row} has {len(scores)} options; expected at most {width}. Pass a larger n_options."
-                    )
-                block[place, : len(scores)] = scores
-                applied.add(str(fields.get("filter")))
-            if len(applied) > 1:
-                both = " and ".join(map(quoted, sorted(applied)))
-                raise FileFormatError(f"samples of two filters, {both}; keep the records of one.")
-            yield block
-
-
-@dataclass(frozen=True)
-class _Gold(Forward):
-    """The positions of the right options."""
-
-    def blocks(self, _: int) -> Iterator[NDArray[Any]]:
-        """Rows from the first record on."""
-        records = enumerate(_records(self.path))
-        while some := list(islice(records, _BLOCK_ROWS)):
-            yield np.array([_gold_option(fields, row) for row, fields in some], dtype=np.int64)
+    scores = _option_scores(record, row)
+    if len(scores) > width:
+        raise FileFormatError(
+            f"row {row} has {len(scores)} options; expected at most {width}. Pass a larger n_options."
+        )
+    return scores + [-np.inf] * (width - len(scores))
 
 
 def _option_scores(record: Fields, row: int) -> list[float]:
@@ -224,12 +215,10 @@ def _is_pair(response: Any) -> bool:
 
 
 def _score(value: Any, row: int) -> float:
-    try:
-        if not isinstance(value, (str, int, float)) or isinstance(value, bool):
-            raise TypeError
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise FileFormatError(f"record {row}: a log-likelihood is {quoted(value)}; expected a number.") from None
+    if isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        with suppress(ValueError, OverflowError):
+            return float(value)
+    raise FileFormatError(f"record {row}: a log-likelihood is {quoted(value)}; expected a number.")
 
 
 def _gold_option(record: Fields, row: int) -> int:
@@ -257,7 +246,7 @@ def _position(target: Any, record: Fields, n_options: int, what: str) -> int:
         raise FileFormatError(f"{what} is {quoted(target)}; expected the position of the right option, or its text.")
     if isinstance(target, int) or is_whole(target):
         return int(float(target))
-    if target.startswith("[") and _is_list(target):
+    if target.startswith("[") and target.endswith("]"):
         raise FileFormatError(f"{what} is {quoted(target)}: several right options; expected one for each question.")
     texts = _continuations(record.get("arguments"))[:n_options]
     if texts.count(target.strip()) != 1:
@@ -266,13 +255,6 @@ def _position(target: Any, record: Fields, n_options: int, what: str) -> int:
             "Pass the positions of the right options: load(path, labels='gold.npy')."
         )
     return texts.index(target.strip())
-
-
-def _is_list(text: str) -> bool:
-    try:
-        return isinstance(ast.literal_eval(text), list)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return False
 
 
 def _continuations(arguments: Any) -> list[str]:

@@ -6,6 +6,8 @@
 | labels | `labels`, `label` |
 | class names | `classes`, `class_names`, also in the metadata of a file |
 | groups | `groups` |
+
+Files of rows that hold only their largest logits are in `io.top_k`.
 """
 
 import re
@@ -18,23 +20,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.bounds import whole_number
-from thermoset.data.arrays import column_classes, first_repeated
-from thermoset.data.choices import checked_options
-from thermoset.data.class_columns import check_class_columns, most_rows, not_a_class
-from thermoset.data.labels import column_indices
-from thermoset.data.outputs import GROUPS, LABELS, NAMES
+from thermoset.data.guards import check_class_columns, most_rows, not_a_class
+from thermoset.data.reading import GROUPS, LABELS, NAMES, checked_options, column_classes, first_repeated
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import byte_limit, check_size
 from thermoset.io.table import TEXT, Column, Table, row_bytes, whole
 from thermoset.quoting import printable, quoted
 
-__all__ = ["GROUPS", "LABELS", "NAMES", "Layout", "Request", "find_roles", "list_name", "read_labels"]
-
 PROBABILITIES = ("probs", "probabilities", "logits")
-ORDER = "index"  # the column with the class of each value, where rows came sorted
-FILES = "filename"  # a column that is no class
 WHOLE_ROWS = "Write whole rows: timm's inference.py has --topk 0 for it"
+_ORDER = "index"  # the column with the class of each value, where rows came sorted
+_FILES = "filename"  # a column that is no class
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _WHOLE = re.compile(r"\s*[+-]?[0-9]+(\.0*)?\s*")
 
@@ -42,8 +38,8 @@ _WHOLE = re.compile(r"\s*[+-]?[0-9]+(\.0*)?\s*")
 class Request(NamedTuple):
     """What a user asked for and said of the columns; `request` makes it."""
 
-    probabilities: bool
-    max_bytes: int
+    probabilities: bool = False
+    max_bytes: int = 0
     labels: str | None = None  # the column of labels; `label` or `labels` where there is one, if not named
     groups: str | None = None
     id_column: str | None = None
@@ -59,13 +55,6 @@ class Request(NamedTuple):
     def named(self) -> tuple[str, ...]:
         """The columns that the user has named, and that are no classes."""
         return tuple(name for name in (self.labels, self.groups, self.id_column, *self.ignored) if name is not None)
-
-    @property
-    def wanted(self) -> tuple[str, ...]:
-        """Those of them that must be there."""
-        labels = self.labels if self.find_labels else None
-        groups = self.groups if self.find_groups else None
-        return tuple(name for name in (labels, groups, self.id_column) if name is not None)
 
 
 def request(
@@ -94,8 +83,7 @@ def request(
     ignored = checked_columns(ignore, "ignore")
     others = {"labels": [labels], "id_column": [id_column], "groups": [groups], "ignore": ignored}
     for what, columns in others.items():
-        both = [name for name in columns if name is not None and name in (names or ())]
-        if both:
+        if both := [name for name in columns if name is not None and name in (names or ())]:
             raise InputError(f"column {quoted(both[0])} is named in classes and in {what}. Name it in one of them.")
     sure = () if known is None else checked_columns(known, "known")
     limit, options = byte_limit(max_bytes), checked_options(n_options)
@@ -116,53 +104,51 @@ def checked_columns(names: object, what: str = "ignore") -> tuple[str, ...]:
 class Layout(NamedTuple):
     """Where a file keeps what."""
 
-    scores: Column
+    scores: Any  # a Column, or `top_k.TopColumns`
     classes: Any  # names as the file gives them, or None
     labels: Column | None
     groups: Column | None
-    ids: Column | None
+    ids: Column | None = None
     columns: tuple[str, ...] = ()  # of the classes, where each has a column
     array: str = ""  # which column the scores are, where it is one
 
 
 def find_roles(table: Table, asked: Request) -> Layout:
-    """Find the columns of a file; the scores are one column of rows, or a column for each class."""
-    held = list(table.columns)
+    """Find the columns of a file of whole rows; the scores are one column of rows, or a column for each class."""
+    held = table.columns
     if (twice := first_repeated(held)) is not None:
         raise FileFormatError(f"two columns are called {quoted(twice)}.")
     ids = None if asked.id_column is None else named_column(table, asked.id_column)
-    groups = group_name(held, asked)
-    labels = label_name(held, asked)
-    lists = [name for name in held if len(table.columns[name].shape) == 2] if table.cells else []
+    groups, labels = group_name(held, asked), label_name(held, asked)
+    lists = [name for name in held if len(held[name].shape) == 2] if table.cells else []
     by_column = asked.classes is not None and set(asked.classes) <= set(held)
-    name = list_name(lists, asked.probabilities)
-    if table.stack is not None and (name is None or by_column):
-        names, classes = _class_columns(table, labels, groups, asked)
-        scores, array = table.stack(names), ""
+    array, names = list_name(lists, asked.probabilities), tuple[str, ...]()
+    if table.stack is not None and (array is None or by_column):
+        array, names = None, _class_columns(table, labels, groups, asked)
+        scores, classes = table.stack(names), asked.classes if asked.classes is not None else column_classes(names)
     else:
-        names, array = [], name or scores_name(held, asked)
-        scores, classes = table.columns[array], _class_names(table, asked.max_bytes)
+        array = array or _scores_name(held, asked)
+        scores, classes = held[array], class_names_in(table, asked.max_bytes)
         if table.cells and scores.dtype == TEXT:
-            raise FileFormatError(f"column {quoted(array)} holds other lists than of numbers; expected numbers.")
-        if ORDER in lists:
-            scores = InOrder(scores, table.columns[ORDER])
+            raise FileFormatError(f"column {quoted(array)} contains lists of something else; expected numbers.")
+        if _ORDER in lists:
+            scores = _InOrder(scores, held[_ORDER])
             labels = None if labels in lists else labels
     if labels in lists:
-        raise FileFormatError(f"column {quoted(labels)} holds lists: names of the largest classes. {WHOLE_ROWS}.")
+        raise FileFormatError(f"column {quoted(labels)} contains lists: names of the largest classes. {WHOLE_ROWS}.")
     for name in (groups, asked.id_column):
-        if name is not None and table.columns[name].shape != scores.shape[:1]:
+        if name is not None and held[name].shape != scores.shape[:1]:
             raise FileFormatError(
-                f"{quoted(name)} must hold one value for each of {scores.shape[:1]} rows; got shape "
-                f"{table.columns[name].shape}."
+                f"{quoted(name)} must hold one value for each of {scores.shape[0]} rows; got shape {held[name].shape}."
             )
     return Layout(
         scores,
         named_classes(asked, classes),
-        None if labels is None or not asked.find_labels else table.columns[labels],
-        None if groups is None else table.columns[groups],
+        held[labels] if labels is not None and asked.find_labels else None,
+        held[groups] if groups is not None else None,
         ids,
-        tuple(names),
-        array,
+        names,
+        array or "",
     )
 
 
@@ -193,12 +179,11 @@ def label_name(held: Collection[str], asked: Request) -> str | None:
     if asked.labels is not None:
         if asked.labels not in held and asked.find_labels:
             raise no_column(asked.labels, held)
-        return first_of((asked.labels,), held)
-    taken = {asked.groups, asked.id_column, *asked.ignored, *(asked.classes or ())}
-    found = [name for name in held if name.strip().lower() in LABELS and name not in taken]
+        return asked.labels if asked.labels in held else None
+    found = _called(LABELS, held, asked, asked.groups)
     if len(found) > 1:
         raise FileFormatError(
-            f"columns {quoted(found[0])} and {quoted(found[1])} both look like labels. Name the one that holds them "
+            f"columns {quoted(found[0])} and {quoted(found[1])} both look like labels. Name the one that contains them "
             "(--labels, in Python labels=), and ignore the other (--ignore, ignore=)."
         )
     return found[0] if found else None
@@ -209,11 +194,16 @@ def group_name(held: Collection[str], asked: Request) -> str | None:
     if not asked.find_groups:
         return None
     if asked.groups is None:
-        taken = {asked.labels, asked.id_column, *asked.ignored, *(asked.classes or ())}
-        return next((name for name in held if name.strip().lower() in GROUPS and name not in taken), None)
+        return next(iter(_called(GROUPS, held, asked, asked.labels)), None)
     if asked.groups not in held:
         raise no_column(asked.groups, held)
     return asked.groups
+
+
+def _called(names: Collection[str], held: Collection[str], asked: Request, other: str | None) -> list[str]:
+    """The columns that are called so in any spelling, and were not named as something else."""
+    taken = {other, asked.id_column, *asked.ignored, *(asked.classes or ())}
+    return [name for name in held if name.strip().lower() in names and name not in taken]
 
 
 def list_name(held: Collection[str], probabilities: bool) -> str | None:
@@ -225,72 +215,62 @@ def list_name(held: Collection[str], probabilities: bool) -> str | None:
     return first_of((*PROBABILITIES, "prob") if probabilities else ("logits", "logit"), held)
 
 
-def scores_name(held: Collection[str], asked: Request) -> str:
+def _scores_name(held: Collection[str], asked: Request) -> str:
     """Find the array of logits, or of probabilities, among the names a file holds."""
-    found = list_name(held, asked.probabilities)
-    if found is None:
-        what = " or ".join(repr(name) for name in (PROBABILITIES if asked.probabilities else ("logits",)))
-        hint = " Pass probabilities=True to read probabilities." if list_name(held, probabilities=True) else ""
-        holds = ", ".join(printable(name, 40) for name in sorted(held)[:20]) or "nothing"
-        raise FileFormatError(f"no array called {what}; the file holds: {holds}.{hint}")
-    return found
+    if (found := list_name(held, asked.probabilities)) is not None:
+        return found
+    what = " or ".join(repr(name) for name in (PROBABILITIES if asked.probabilities else ("logits",)))
+    hint = " Pass probabilities=True to read probabilities." if list_name(held, probabilities=True) else ""
+    holds = ", ".join(printable(name, 40) for name in sorted(held)[:20]) or "nothing"
+    raise FileFormatError(f"no array called {what}; the file contains: {holds}.{hint}")
 
 
-def _is_beside(name: str, groups: str | None, asked: Request) -> bool:
-    """Whether a column is not a class: it holds groups, ids or labels, or is to be ignored."""
-    return name.strip().lower() in GROUPS or name in (groups, *asked.named)
-
-
-def _class_columns(
-    table: Table, label: str | None, groups: str | None, asked: Request
-) -> tuple[list[str], tuple[str, ...] | None]:
-    """The columns of the classes, and what classes are called: those that were named, or all that are nothing else."""
+def _class_columns(table: Table, label: str | None, groups: str | None, asked: Request) -> tuple[str, ...]:
+    """The columns of the classes: those that were named, or all that are nothing else."""
     held = list(table.columns)
     if asked.classes is not None:
         if missing := [name for name in asked.classes if name not in held]:
             raise no_column(missing[0], held)
         names = list(asked.classes)
-        classes: tuple[str, ...] | None = asked.classes
     else:
-        index = [name for name in held[:1] if not name.strip()]  # a pandas index, which has no name in csv
-        if (blank := next((place for place, name in enumerate(held, 1) if place > 1 and not name.strip()), 0)) > 1:
+        # The first column may have no name: an index of pandas.
+        if (blank := next((place for place, name in enumerate(held[1:], 2) if not name.strip()), 0)) > 0:
             raise FileFormatError(
                 f"column {blank} has no name. Name it, or list the classes (--classes, in Python classes=)."
             )
-        names = [name for name in held if name != label and not _is_beside(name, groups, asked)]
-        names = [name for name in names if name not in index and not _PANDAS_INDEX.fullmatch(name)]
-        if FILES in names and column_classes(name for name in names if name != FILES) is None:
-            names.remove(FILES)  # beside columns that are only numbered it can be no class
-        classes = column_classes(names)
+        beside = {label, groups, *asked.named}
+        names = [name for name in held if name not in beside and name.strip() and name.strip().lower() not in GROUPS]
+        names = [name for name in names if not _PANDAS_INDEX.fullmatch(name)]
+        if _FILES in names and column_classes(name for name in names if name != _FILES) is None:
+            names.remove(_FILES)  # next to columns that are only numbered it can be no class
     _check_numbers(table, names, label, asked)
-    return names, classes
+    return tuple(names)
 
 
 def _check_numbers(table: Table, names: Sequence[str], label: str | None, asked: Request) -> None:
     """Refuse classes whose columns hold no numbers, or whole numbers where others hold floats."""
-    kinds = {name: table.columns[name].dtype for name in names}
-    lists = [name for name in names if len(table.columns[name].shape) == 2]
-    text = [name for name in names if not _is_numeric(table.columns[name])]
-    if (
-        (one := list_name(names, asked.probabilities)) is not None
-        and one not in (*lists, *text)
-        and (text or lists or len(names) == 1)
-    ):
-        raise FileFormatError(f"column {quoted(one)} holds one number for each row, not a list. {WHOLE_ROWS}.")
+    columns = {name: table.columns[name] for name in names}
+    lists = [name for name, column in columns.items() if len(column.shape) == 2]
+    text = [name for name, column in columns.items() if not _is_numeric(column)]
+    one = list_name(names, asked.probabilities)
+    if one is not None and one not in (*lists, *text) and (text or lists or len(names) == 1):
+        raise FileFormatError(f"column {quoted(one)} contains one number for each row, not a list. {WHOLE_ROWS}.")
     if lists:
-        raise FileFormatError(not_a_class(lists[0], "holds lists; expected numbers"))
+        raise FileFormatError(not_a_class(lists[0], "contains lists; expected numbers"))
     if text:
-        option = "labels" if label is None and kinds[text[0]].kind == "O" else None
-        raise FileFormatError(not_a_class(text[0], f"{_holds(kinds[text[0]])}; expected numbers", option))
+        dtype = columns[text[0]].dtype
+        is_text = "contains text" if dtype == TEXT else f"is of type {dtype}"
+        option = "labels" if label is None and dtype == TEXT else None
+        raise FileFormatError(not_a_class(text[0], f"{is_text}; expected numbers", option))
     if len(names) == 1:
         raise FileFormatError(
             f"has one column of scores, {quoted(names[0])}; expected one for each class. If these are scores of the "
             "second of two classes, add a column of zeros before it, named after the first."
         )
-    integers = [name for name, kind in kinds.items() if kind.kind in "iu"]
+    integers = [name for name, column in columns.items() if column.dtype.kind in "iu"]
     doubted = [name for name in integers if name not in asked.known] if len(integers) < len(names) else []
     if doubted and asked.doubt and asked.classes is None:  # an id or a row number is no class
-        raise FileFormatError(not_a_class(doubted[0], "holds whole numbers, and others hold floats", "id_column"))
+        raise FileFormatError(not_a_class(doubted[0], "contains whole numbers, and others contain floats", "id_column"))
 
 
 def _is_numeric(column: Column) -> bool:
@@ -298,25 +278,17 @@ def _is_numeric(column: Column) -> bool:
     return bool(getattr(column, "looks_numeric", column.dtype.kind in "fiu"))
 
 
-def _holds(dtype: np.dtype[Any]) -> str:
-    return "holds text" if dtype.kind == "O" else f"is of type {dtype}"
-
-
 def check_columns(layout: Layout, asked: Request) -> None:
     """Refuse columns that do not look like classes, unless the user has said that they are; the first rows tell."""
-    if not (asked.doubt and asked.classes is None and layout.columns):
-        return
-    n_rows = layout.scores.shape[0]
-    rows = layout.scores.read(0, min(n_rows, most_rows(len(layout.columns))))
-    check_class_columns(layout.columns, rows, asked.known)
+    if asked.doubt and asked.classes is None and layout.columns:
+        rows = layout.scores.read(0, min(layout.scores.shape[0], most_rows(len(layout.columns))))
+        check_class_columns(layout.columns, rows, asked.known)
 
 
-def _class_names(table: Table, max_bytes: int) -> Any:
+def class_names_in(table: Table, max_bytes: int) -> Any:
     """Class names: a column of text, or a list in the metadata."""
-    name = first_of(NAMES, table.columns)
-    if name is None:
-        key = first_of(NAMES, table.metadata)
-        return None if key is None else table.metadata[key]
+    if (name := first_of(NAMES, table.columns)) is None:
+        return next((table.metadata[key] for key in NAMES if key in table.metadata), None)
     found = read_values(table.columns[name], max_bytes)
     if found.ndim != 1 or found.dtype.kind not in "UO":
         as_text = " Save classes.astype(str), and labels.astype(str) if labels are these names."
@@ -329,14 +301,12 @@ def _class_names(table: Table, max_bytes: int) -> Any:
 
 def named_classes(asked: Request, found: Any) -> Any:
     """The names of classes: what the file says, or what the user says where it has none."""
-    if asked.classes is None or found is None:
-        return asked.classes if found is None else found
-    if tuple(found) != asked.classes:
+    if asked.classes is not None and found is not None and tuple(found) != asked.classes:
         raise InputError(
             f"the file names its classes {quoted(list(found))}, and classes were given as "
             f"{quoted(list(asked.classes))}. Leave classes out, or give the same in the same order."
         )
-    return found
+    return asked.classes if found is None else found
 
 
 # -- values of rows ----------------------------------------------------------------------------------------------------
@@ -349,7 +319,7 @@ def texts(values: NDArray[Any]) -> NDArray[Any]:
     array(['north', 'south'], dtype='<U5')
     """
     if values.dtype.kind == "U" and values.size and values.view(f"{values.dtype.str[0]}u4").max() > sys.maxunicode:
-        raise FileFormatError("holds bytes that are not text: damaged. Save it again.")
+        raise FileFormatError("contains bytes that are not text: damaged. Save it again.")
     return np.char.decode(values, "utf-8", "replace") if values.dtype.kind == "S" else values
 
 
@@ -371,25 +341,14 @@ def numbered(values: Any, classes: Sequence[str] | None, columns: Sequence[str] 
     """
     items = np.asarray(values).tolist()
     known = [one for one in items if one is not None]
-    whole_names = any(map(is_whole, classes or ()))
     if known and all(isinstance(one, str) for one in known):
         plain = [None if one is None else one.strip() for one in items]
-        if not whole_names and all(not one or is_whole(one) for one in plain):
+        if not any(map(is_whole, classes or ())) and all(not one or is_whole(one) for one in plain):
             return np.array([float(one) if one else np.nan for one in plain])
         return [None if not one or not one.strip() else one for one in items]
     if known and any(map(is_whole, columns)) and not any(isinstance(one, str) for one in known):
         return [None if one is None else f"{one:.0f}" if float(one).is_integer() else str(one) for one in items]
     return values if len(known) == len(items) else items
-
-
-def read_labels(
-    layout: Layout, shape: tuple[int, int], classes: tuple[str, ...] | None, max_bytes: int
-) -> NDArray[np.int64] | None:
-    """The label of each row as a column number; None if there are none."""
-    if layout.labels is None:
-        return None
-    values = read_values(layout.labels, max_bytes)
-    return column_indices(numbered(values, classes, layout.columns), shape, classes)
 
 
 def is_whole(text: str) -> bool:
@@ -415,36 +374,23 @@ def is_number(text: str) -> bool:
 
 
 @dataclass(frozen=True)
-class InOrder:
+class _InOrder:
     """Rows that came sorted, each value put where its class is, which another column tells."""
 
     scores: Column
     index: Column
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of the scores."""
-        return self.scores.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of the scores."""
-        return self.scores.dtype
+    shape = property(lambda self: self.scores.shape)
+    dtype = property(lambda self: self.scores.dtype)
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows start to stop - 1."""
         values, index = self.scores.read(start, stop), self.index.read(start, stop)
         n_classes = values.shape[1]
         if index.shape != values.shape or index.dtype == TEXT or (np.sort(index, axis=1) != np.arange(n_classes)).any():
             raise FileFormatError(
-                f"rows hold their {n_classes} largest values and 'index' names other classes than 0..{n_classes - 1}: "
-                f"classes are missing. {WHOLE_ROWS}."
+                f"rows contain their {n_classes} largest values and 'index' names other classes than "
+                f"0..{n_classes - 1}: classes are missing. {WHOLE_ROWS}."
             )
         ordered = np.empty_like(values)
         np.put_along_axis(ordered, index.astype(np.int64), values, axis=1)
         return ordered
-
-
-def checked_block_bytes(block_bytes: object, most: int) -> int:
-    """Read how many bytes a block may have."""
-    return whole_number(block_bytes, "block_bytes", 1, most, "Try 2**27.")

@@ -9,9 +9,7 @@ import math
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -47,7 +45,7 @@ class Column(Protocol):
 
 
 class Table(NamedTuple):
-    """The columns of a file by name, and what it says beside them: class names, how many classes there are."""
+    """The columns of a file by name, and what it says besides: class names, how many classes there are."""
 
     columns: Mapping[str, Column]
     metadata: Mapping[str, Any] = {}
@@ -105,16 +103,8 @@ class Held:
     """An array in memory."""
 
     array: NDArray[Any]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of the array."""
-        return self.array.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of the array."""
-        return self.array.dtype
+    shape = property(lambda self: self.array.shape)
+    dtype = property(lambda self: self.array.dtype)
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows start to stop - 1."""
@@ -179,20 +169,18 @@ class Forward(ABC):
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows start to stop - 1; going on where the last read ended costs nothing."""
-        block = np.empty((stop - start, *self.shape[1:]), self.dtype)
-        if start == stop:
-            return block
-        cursor, first = _take(self), self.place(start)
+        found = self.path.stat()  # a file that was replaced is another one; so is that of a parent process
+        key = os.getpid(), self, found.st_ino, found.st_size, found.st_mtime_ns
+        with _lock:  # taken out, so that no two threads use it
+            cursor, first = _open.pop(key, None), self.place(start)
         if cursor is None or not first <= cursor.row <= start:
-            if cursor is not None:
-                cursor.close()
             cursor = _Cursor(self.blocks(first), first)
-        try:
-            block = cursor.fill(block, start)
-        except BaseException:
-            cursor.close()
-            raise
-        _give(self, cursor) if stop < self.shape[0] else cursor.close()
+        block = cursor.fill(np.empty((stop - start, *self.shape[1:]), self.dtype), start)
+        if stop < self.shape[0]:
+            with _lock:
+                _open[key] = cursor
+                old = [_open.pop(next(iter(_open))) for _ in range(len(_open) - _MOST_OPEN)]
+            del old  # which closes them, outside of the lock
         return block
 
 
@@ -221,48 +209,8 @@ class _Cursor:
             self.row, done = self.row + passed + len(some), done + len(some)
         return out
 
-    def close(self) -> None:
-        """Close what the generator has open."""
-        self.left = None
-        if hasattr(self.blocks, "close"):
-            with suppress(OSError, ValueError):
-                self.blocks.close()
 
-
-_MOST_BYTES, _MOST_OPEN = 1 << 27, 32
-_open: OrderedDict[Hashable, _Cursor] = OrderedDict()
+_MOST_OPEN = 16
+_open: dict[Hashable, _Cursor] = {}  # the oldest first
 _lock = threading.Lock()
-
-
-def _key(column: Forward) -> Hashable:
-    """A file that was replaced is another one; a forked process leaves alone what its parent has open."""
-    found = column.path.stat()
-    return os.getpid(), column, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _take(column: Forward) -> _Cursor | None:
-    """Take out what is open of a column, so that no two threads use it."""
-    with _lock:
-        return _open.pop(_key(column), None)
-
-
-def _give(column: Forward, cursor: _Cursor) -> None:
-    """Keep it until it is wanted again, or until newer ones take up the room."""
-    with _lock:
-        key = _key(column)
-        gone = [_open.pop(key)] if key in _open else []
-        _open[key] = cursor
-        while len(_open) > 1 and (len(_open) > _MOST_OPEN or _held_bytes(_open.values()) > _MOST_BYTES):
-            gone.append(_open.popitem(last=False)[1])
-    for old in gone:
-        old.close()
-
-
-def _held_bytes(cursors: Iterable[_Cursor]) -> int:
-    return sum(cursor.left.nbytes for cursor in cursors if cursor.left is not None)
-
-
-@atexit.register
-def _close_all() -> None:
-    for cursor in _open.values():
-        cursor.close()
+atexit.register(_open.clear)  # while what closes files is still there

@@ -17,11 +17,11 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.data.arrays import foreign_array
+from thermoset.data.reading import NAMES, foreign_array
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.arrow import names_from_json
 from thermoset.io.files import need
-from thermoset.io.roles import NAMES, Request
+from thermoset.io.roles import Request
 from thermoset.io.table import Column, Columns, Flat, Held, Table, whole
 from thermoset.quoting import quoted, reason
 

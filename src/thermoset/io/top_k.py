@@ -18,19 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from thermoset.data.labels import column_indices
-from thermoset.data.top import TopLogits
+from thermoset.data.top_k import TopLogits
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.roles import (
-    NAMES,
-    Request,
-    first_of,
-    group_name,
-    label_name,
-    named_classes,
-    numbered,
-    texts,
-)
+from thermoset.io.roles import Layout, Request, class_names_in, first_of, group_name, label_name, named_classes
 from thermoset.io.table import Column, Held, Table, whole
 from thermoset.quoting import quoted
 
@@ -46,82 +36,54 @@ ROLES: Mapping[str, tuple[str, ...]] = {
 _WHOLE = ("logits", "logit", "probs", "probabilities", "prob")  # a file with one of these has whole rows
 
 
-class TopFile(NamedTuple):
-    """A file of largest logits: its columns by role, and what it says of all rows."""
+class TopColumns(NamedTuple):
+    """The columns of largest logits by role, and what the file says of all rows: the scores of such a file."""
 
     parts: Mapping[str, Column]
     n_classes: int
     temperatures: Any
-    classes: Any
-    labels: Column | None
-    groups: Column | None
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and classes."""
         return self.parts["indices"].shape[0], self.n_classes
 
-    def read(self, start: int, stop: int) -> TopLogits:
+    def rows(self, start: int, stop: int, classes: Any, groups: Any) -> TopLogits:
         """Rows start to stop - 1, without labels."""
         found: dict[str, Any] = {role: column.read(start, stop) for role, column in self.parts.items()}
-        values, sums = found.get("logits"), found.get("log_sum_exp")
-        if values is None:
-            values, sums = found["logprobs"], np.zeros(stop - start)
+        is_normalised = "logits" not in found
+        sums = np.zeros(stop - start) if is_normalised else found.get("log_sum_exp")
         return TopLogits(
-            values,
+            found["logprobs" if is_normalised else "logits"],
             found["indices"],
             self.n_classes,
             log_rest=found.get("log_rest"),
             rest_temperatures=self.temperatures,
             log_sum_exp=None if "log_rest" in found else sums,
-            classes=self.classes,
-            groups=None if self.groups is None else texts(self.groups.read(start, stop)),
+            classes=classes,
+            groups=groups,
         )
 
-    def read_all(self) -> TopLogits:
-        """All rows, with their labels."""
-        if not self.shape[0]:
-            raise FileFormatError("the file has no rows.")
-        rows = self.read(0, self.shape[0])
-        if self.labels is None:
-            return rows
-        values = numbered(texts(whole(self.labels)), rows.classes)
-        return rows.labelled(column_indices(values, self.shape, rows.classes))
 
-
-def find_top(table: Table, asked: Request) -> TopFile | None:
+def find_top(table: Table, asked: Request) -> Layout | None:
     """The columns of a file of largest logits; None if it is of another kind."""
     held = table.columns
-    if first_of(_WHOLE, held) is not None:
-        return None
     roles = {role: name for role, names in ROLES.items() if (name := first_of(names, held)) is not None}
-    if "indices" not in roles or not roles.keys() & {"logits", "logprobs"}:
+    if first_of(_WHOLE, held) is not None or "indices" not in roles or not roles.keys() & {"logits", "logprobs"}:
         return None
     parts = {role: held[name] for role, name in roles.items()}
     if len(parts["indices"].shape) != 2:
         return None
     if asked.probabilities:
-        raise FileFormatError("holds the largest logits of each row, not probabilities. Leave out probabilities.")
+        raise FileFormatError("contains the largest logits of each row, not probabilities. Leave out probabilities.")
     if asked.id_column is not None:
         raise InputError("ids cannot be read from files of largest logits. Omit id_column.")
     labels = label_name(held, asked) if asked.find_labels else None
     groups = group_name(held, asked)
-    classes = named_classes(asked, _classes(table))
-    return TopFile(
-        parts,
-        _n_classes(table, classes, asked),
-        _fact(table, "rest_temperatures") if "log_rest" in parts else None,
-        classes,
-        None if labels is None else held[labels],
-        None if groups is None else held[groups],
-    )
-
-
-def _classes(table: Table) -> Any:
-    name = first_of(NAMES, table.columns)
-    if name is not None and len(table.columns[name].shape) == 1:
-        return [str(one) for one in texts(whole(table.columns[name])).tolist()]
-    return next((table.metadata[key] for key in NAMES if key in table.metadata), None)
+    classes = named_classes(asked, class_names_in(table, asked.max_bytes))
+    temperatures = _fact(table, "rest_temperatures") if "log_rest" in parts else None
+    scores = TopColumns(parts, _n_classes(table, classes, asked), temperatures)
+    return Layout(scores, classes, None if labels is None else held[labels], None if groups is None else held[groups])
 
 
 def _fact(table: Table, name: str) -> Any:
@@ -139,14 +101,13 @@ def _n_classes(table: Table, classes: Any, asked: Request) -> int:
         if number.size != 1 or number.dtype.kind not in "iu":
             raise FileFormatError(f"n_classes must be one whole number; got {quoted(declared)}.")
         return int(number.reshape(-1)[0])
-    if classes is not None:
-        return len(classes)
-    if asked.n_options is not None:
-        return asked.n_options
-    raise FileFormatError(
-        "holds the largest logits of each row and does not say how many classes there are. Add n_classes to the file, "
-        "or pass n_options."
-    )
+    n_classes = asked.n_options if classes is None else len(classes)
+    if n_classes is None:
+        raise FileFormatError(
+            "contains the largest logits of each row and does not say how many classes there are. Add n_classes to "
+            "the file, or pass n_options."
+        )
+    return n_classes
 
 
 def top_table(rows: TopLogits) -> Table:

@@ -6,11 +6,12 @@
 `drift`           rows without labels, tested once
 `evidence`        e-processes, detectors and confidence sequences, which may be looked at after every row
 `monitor`         `thermoset.Monitor`: batch after batch; `state` is its document, `status` what it says
+`prometheus`      the status as metrics
 ================  =====================================================================================
 """
 
 from lazy_loader import attach as _attach
 
 __getattr__, __dir__, __all__ = _attach(
-    __name__, submodules=["check", "drift", "evidence", "monitor", "promise", "report", "state", "status"]
+    __name__, submodules=["check", "drift", "evidence", "monitor", "promise", "prometheus", "report", "state", "status"]
 )

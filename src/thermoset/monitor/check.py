@@ -24,8 +24,8 @@ from thermoset.arrays import Block, Bools, Floats, Ints
 from thermoset.calibration.calibrator import CalibratedSoftmax
 from thermoset.data import Logits
 from thermoset.data.groups import Groups, read_groups
-from thermoset.data.top_rows import tops_of
-from thermoset.data.weights import checked_weights
+from thermoset.data.labels import checked_weights
+from thermoset.data.top_k import tops_of
 from thermoset.decisions import AnswerClaim
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, exact_level
@@ -90,13 +90,7 @@ def holm(p_values: ArrayLike) -> Floats:
 
 
 def coverage_table(index: Ints, rows: Ints, hits: Ints, p_value: Floats, promised: float, law: str) -> CoverageTable:
-    """Table of shares and intervals, with known p-values.
-
-    >>> counts = np.array([4, 0]), np.array([3, 0])
-    >>> table = coverage_table(np.arange(2), *counts, np.array([0.5, np.nan]), promised=0.9, law="binomial")
-    >>> table.coverage.tolist(), table.p_holm.tolist(), table.tested
-    ([0.75, nan], [0.5, nan], 1)
-    """
+    """Table of shares and intervals, with known p-values."""
     present, tested = rows > 0, ~np.isnan(p_value)
     interval, adjusted = clopper_pearson(hits, rows), np.full(len(rows), np.nan)
     adjusted[tested] = holm(p_value[tested])
@@ -106,11 +100,7 @@ def coverage_table(index: Ints, rows: Ints, hits: Ints, p_value: Floats, promise
 
 
 def yardstick(rows: Ints, hits: Ints, promised: float) -> CoverageTable:
-    """Entries for which nothing was promised, compared with coverage 1 - alpha of the predictor as it is.
-
-    >>> yardstick(np.array([2, 0]), np.array([0, 0]), 0.5).p_value.tolist()  # two misses: 1/4
-    [0.25, nan]
-    """
+    """Entries for which nothing was promised, compared with coverage 1 - alpha of the predictor as it is."""
     p_value = np.where(rows > 0, binom.cdf(hits, rows, promised), np.nan)
     return coverage_table(np.arange(len(rows)), rows, hits, p_value, promised, "binomial")
 
@@ -163,12 +153,7 @@ class RowFacts(NamedTuple):
 
     @classmethod
     def of(cls, sets: Bools, probs: NDArray[np.floating], labels: Ints) -> "RowFacts":
-        """From sets and probabilities, (n, C) each.
-
-        >>> facts = RowFacts.of(np.array([[True, False]]), np.array([[0.75, 0.25]]), np.array([1]))
-        >>> facts.size.tolist(), facts.hit.tolist(), facts.own.tolist(), facts.distance.tolist()  # 2 (3/4)^2
-        ([1], [False], [0.25], [1.125])
-        """
+        """From sets and probabilities, (n, C) each."""
         row = np.arange(len(labels))
         return cls(
             size=np.count_nonzero(sets, axis=1),
@@ -421,15 +406,16 @@ def check_facts(
 
     of_class, group_table = counts(labels, n_classes), None
     if by_row and groups is not None:
-        groups, parts = promise.group_pools(groups)
-        index, (rows, hits) = np.arange(len(groups.names)), counts(groups.codes, len(groups.names))
+        names = promise.group_names_with(groups.names)
+        groups, parts = Groups(names, groups.codes_among(names)), promise.group_parts(names)
+        rows, hits = counts(groups.codes, len(names))
     else:
-        parts = shared = promise.class_pools(n_classes)
-        index, (rows, hits) = shared.index, (shared.total(count) for count in of_class)
+        parts = promise.class_parts(n_classes)
+        rows, hits = (parts.total(count) for count in of_class)
         if groups is not None:
             group_table = yardstick(*counts(groups.codes, len(groups.names)), promise.promised)
     laws = part_laws(parts, rows, promise)
-    table = coverage_table(index, rows, hits, lower_tails(laws, hits), promise.promised, "beta-binomial")
+    table = coverage_table(parts.index, rows, hits, lower_tails(laws, hits), promise.promised, "beta-binomial")
     of_all = marginal_coverage if kind is None or kind.exact else union_coverage
     gaps = coverage_gaps(of_class[1], of_class[0], promise.alpha)
     return CheckReport(

@@ -153,16 +153,15 @@ def _cuts(pooled: Ints) -> Ints:
 
 def _size_counts(counts: Any, name: str) -> Ints:
     """Numbers of rows by set size, at least one row in all."""
-    wanted = f"{name} must be whole numbers of rows by set size, shape (sizes,), with at least one row"
-    remedy = "Pass np.bincount(set_sizes)."
     try:
         array = np.asarray(counts)
-    except ValueError:
-        raise InputError(f"{wanted}; got ragged lists. {remedy}") from None
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise InputError(f"{wanted}; got shape {array.shape} of {array.dtype}. {remedy}")
-    if array.min(initial=0) < 0 or not array.any():
-        raise InputError(f"{wanted}; got {array.sum()} rows, smallest count {array.min(initial=0)}. {remedy}")
-    if sum(array.tolist()) > MOST_HELD:
-        raise InputError(f"{wanted}, and at most {MOST_HELD:,}; got {quoted(sum(array.tolist()))}. {remedy}")
+    except ValueError:  # ragged lists
+        array = np.array(None)
+    good = array.ndim == 1 and array.dtype.kind in "iu" and array.any() and array.min() >= 0
+    if not good or sum(array.tolist()) > MOST_HELD:
+        raise InputError(
+            f"{name} must be whole numbers of rows by set size, shape (sizes,), from 1 to {MOST_HELD:,} in all; got "
+            f"{quoted(counts)}. Pass np.bincount(set_sizes).",
+            name=name,
+        )
     return array.astype(np.int64, copy=False)

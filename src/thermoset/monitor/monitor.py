@@ -12,12 +12,13 @@ from thermoset.arrays import Block, Bools, Floats, Ints
 from thermoset.bounds import MOST_ROWS, real_number, whole_number
 from thermoset.calibration.calibrator import CalibratedSoftmax
 from thermoset.data import Logits
-from thermoset.data.fitted import predict_data, remember_classes, require_fitted
+from thermoset.data.estimator import predict_data, remember_classes, require_fitted
 from thermoset.data.labels import partial_indices
 from thermoset.data.row_keys import row_keys
-from thermoset.data.top_rows import tops_of
+from thermoset.data.top_k import tops_of
 from thermoset.errors import InputError
 from thermoset.io.files import as_path, locked_file
+from thermoset.monitor.prometheus import prometheus_text
 from thermoset.monitor.state import BatchRows, MonitorState, Reference, read_state, row_identities, write_state
 from thermoset.monitor.status import MonitorStatus, PartKind, summarize
 from thermoset.predictor.document import Document
@@ -148,6 +149,23 @@ class Monitor:
         """The status after the last batch."""
         return summarize(self.state, self._reference)
 
+    def to_prometheus(self, name: str | None = None) -> str:
+        """Return the status as metrics in Prometheus' text format, for a textfile collector or a `/metrics` page.
+
+        `name` is the label that tells predictors apart; by default the first digits of the predictor's checksum.
+
+        >>> import numpy as np, thermoset as ts
+        >>> rng = np.random.default_rng(0)
+        >>> labels = rng.integers(0, 5, size=3000)
+        >>> logits = rng.normal(size=(3000, 5)) + 2 * np.eye(5)[labels]
+        >>> predictor = ts.TwoTemperaturePredictor(alpha=0.1).fit(logits[:2000], labels[:2000])
+        >>> monitor = ts.Monitor(predictor)
+        >>> _ = monitor.add(logits[2000:], labels[2000:])
+        >>> 'thermoset_monitor_rows_total{predictor="digits"} 1000' in monitor.to_prometheus("digits")
+        True
+        """
+        return prometheus_text(self.status, self._reference.predictor[:12] if name is None else name)
+
     def add(
         self,
         logits: Any,
@@ -245,7 +263,7 @@ class Monitor:
         if kind == "class":
             return kind, (), labels
         if kind == "cluster":
-            return kind, (), self._reference.promise.class_pools(data.n_classes).of_class[labels]
+            return kind, (), self._reference.promise.class_parts(data.n_classes).of_class[labels]
         groups, parts = data.require_groups("this monitor"), self.state.parts
         known = parts.names if parts is not None else self.predictor.document_.group_names or ()
         names = known + tuple(one for one in groups.names if one not in set(known))

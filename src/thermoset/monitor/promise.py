@@ -28,7 +28,7 @@ and an alarm means what it says.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,9 +37,8 @@ from scipy.stats import betabinom
 
 from thermoset.arrays import Bools, Floats, Ints
 from thermoset.conformal.groupings import NULL_GROUP, Grouping, resolve_grouping
-from thermoset.data.groups import Groups
 from thermoset.errors import InputError
-from thermoset.levels import Alpha, exact_level
+from thermoset.levels import Alpha, conformal_rank, exact_level
 from thermoset.metrics import Interval, coverage_law
 from thermoset.monitor.report import MarginalCoverage
 from thermoset.predictor.sets import Inference
@@ -49,28 +48,32 @@ _CONVOLVED = 1e-12  # a p-value of a convolution is rounded up to this, which is
 
 
 @dataclass(frozen=True, eq=False)
-class Pools:
-    """What laws need of each part: `pools`, its conformal rows, and `promised`, whether its rows follow its law."""
+class Parts:
+    """Classes, clusters or groups, and what their laws need.
+
+    `pools` has the conformal rows behind the threshold of each part, `promised` whether its rows follow its law,
+    `index` its number, and `of_class` (C,) the place of each class, where parts are made of classes.
+    """
 
     pools: Ints
     promised: Bools
-
-
-@dataclass(frozen=True, eq=False)
-class ClassPools(Pools):
-    """The same for classes that share a threshold.
-
-    `of_class` (C,) is the place of a class's group in `index` (name of the group), `pools` and `promised`.
-    """
-
-    of_class: Ints
     index: Ints
+    of_class: Ints
 
     def total(self, counts: Ints) -> Ints:
-        """Counts by group from counts by class."""
+        """Counts by part from counts by class."""
         sums = np.zeros(len(self.index), dtype=np.int64)
         np.add.at(sums, self.of_class, counts)
         return sums
+
+    def pad(self, n_parts: int) -> "Parts":
+        """The same with further parts, for which nothing was promised: groups that are new."""
+        more = (0, max(n_parts - len(self.pools), 0))
+        return replace(self, pools=np.pad(self.pools, more), promised=np.pad(self.promised, more))
+
+    def ranks(self, alpha: Alpha) -> Ints:
+        """The rank of the score that is the threshold of each."""
+        return np.array([conformal_rank(int(pool), alpha) for pool in self.pools], dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,11 +136,7 @@ class Promise:
 
     @property
     def promised(self) -> float:
-        """Coverage 1 - alpha, for every group with its own promise.
-
-        >>> Promise(0.05, [1000]).promised
-        0.95
-        """
+        """Coverage 1 - alpha, for every group with its own promise."""
         return float(1 - exact_level(self.alpha))
 
     @property
@@ -145,12 +144,8 @@ class Promise:
         """The grouping itself."""
         return resolve_grouping(self.grouping)
 
-    def class_pools(self, n_classes: int) -> ClassPools:
-        """Which classes share a threshold, and the rows behind it.
-
-        >>> Promise(0.1, [40, 60, 40], "cluster", group_of_class=[3, 5, 3]).class_pools(3).pools.tolist()
-        [40, 60]
-        """
+    def class_parts(self, n_classes: int) -> Parts:
+        """Which classes share a threshold, and the rows behind it."""
         kind, group = self.kind, self.group_of_class
         if kind is None or kind.each_class:
             group = np.zeros(n_classes, dtype=np.int64) if kind is None else np.arange(n_classes)
@@ -159,22 +154,20 @@ class Promise:
         index, first, place = np.unique(of_class, return_index=True, return_inverse=True)
         if np.any(pools[first][place] != pools):
             raise InputError("pool_sizes must be equal for classes of the same group, because they share a threshold.")
-        return ClassPools(pools[first], (index != NULL_GROUP) | (len(index) == 1), place, index)
+        return Parts(pools[first], (index != NULL_GROUP) | (len(index) == 1), index, place)
 
-    def group_pools(self, fresh: Groups) -> tuple[Groups, Pools]:
-        """The groups of fresh rows, those with a threshold first, and the rows behind it; others were promised nothing.
+    def group_parts(self, names: tuple[str, ...] = ()) -> Parts:
+        """Groups of rows that have a threshold, and the rows behind it, and groups that have none."""
+        known = len(self.group_names or ())
+        pools = _whole_numbers(self.pool_sizes, "pool_sizes", known, 0)
+        nothing = np.zeros(0, dtype=np.int64)
+        n_parts = max(len(names), known)
+        return Parts(pools, np.ones(known, dtype=np.bool_), np.arange(n_parts), nothing).pad(n_parts)
 
-        >>> sites = Groups(("east", "mars"), np.array([0, 1]))
-        >>> groups, pools = Promise(0.1, [40, 60], "group", group_names=("west", "east")).group_pools(sites)
-        >>> groups.names, groups.codes.tolist(), pools.pools.tolist(), pools.promised.tolist()
-        (('west', 'east', 'mars'), [1, 2], [40, 60, 0], [True, True, False])
-        """
+    def group_names_with(self, fresh: Sequence[str]) -> tuple[str, ...]:
+        """The groups with a threshold first, and then fresh ones without."""
         known = self.group_names or ()
-        pools = _whole_numbers(self.pool_sizes, "pool_sizes", len(known), 0)
-        names = known + tuple(name for name in fresh.names if name not in set(known))
-        promised = np.arange(len(names)) < len(known)
-        of_names = Pools(np.where(promised, np.resize(pools, len(names)), 0), promised)
-        return Groups(names, fresh.codes_among(names)), of_names
+        return known + tuple(name for name in fresh if name not in set(known))
 
 
 def _whole_numbers(values: ArrayLike | None, name: str, length: int, minimum: int) -> Ints:
@@ -188,14 +181,8 @@ def _whole_numbers(values: ArrayLike | None, name: str, length: int, minimum: in
     return array.astype(np.int64, copy=False)
 
 
-def part_laws(parts: Pools, rows: Ints, promise: Promise) -> list[Floats | None]:
-    """Mass function of the hits of each part on 0 .. rows; None where there is no row or nothing is promised.
-
-    >>> one = Promise(0.1, [9])
-    >>> mass = part_laws(one.class_pools(2), np.array([1]), one)[0]  # one row: a miss has probability 1/10
-    >>> mass.round(12).tolist()
-    [0.1, 0.9]
-    """
+def part_laws(parts: Parts, rows: Ints, promise: Promise) -> list[Floats | None]:
+    """Mass function of the hits of each part on 0 .. rows; None where there is no row or nothing is promised."""
     if promise.effective_rows is not None:
         return [weighted_law(promise.effective_rows, int(rows.sum()), promise.alpha)]
     known: dict[tuple[int, int], Floats] = {}  # many classes have the same numbers of rows
@@ -217,11 +204,7 @@ def weighted_law(effective_rows: float, rows: int, alpha: Alpha) -> Floats:
 
 
 def lower_tails(laws: Sequence[Floats | None], hits: Ints) -> Floats:
-    """Probability of so few hits or fewer by each law, NaN where there is none.
-
-    >>> lower_tails([np.array([0.25, 0.25, 0.5]), None], np.array([1, 0])).tolist()
-    [0.5, nan]
-    """
+    """Probability of so few hits or fewer by each law, NaN where there is none."""
     # min: the whole sum may exceed one in the last bits.
     return np.array(
         [np.nan if mass is None else min(mass[: h + 1].sum(), 1.0) for mass, h in zip(laws, hits, strict=True)]
@@ -262,7 +245,7 @@ def union_coverage(laws: Sequence[Floats | None], rows: Ints, hits: Ints, promis
     0.166666666667
     """
     m, h = int(rows.sum()), int(hits.sum())
-    pooled = int(promise.class_pools(len(rows)).pools.sum())
+    pooled = int(promise.class_parts(len(rows)).pools.sum())
     whole = coverage_law(pooled, m, promise.alpha).pmf(np.arange(m + 1)) if m else np.ones(1)
     both = whole, _convolution([mass for mass in laws if mass is not None])
     tails = [np.append(np.clip(np.cumsum(mass)[::-1], 0.0, 1.0), 0.0) for mass in both]  # P(misses >= t), t = 0 .. m+1

@@ -12,9 +12,8 @@ from thermoset.errors import InputError
 from thermoset.levels import exact_level
 from thermoset.metrics import ClasswiseCalibration, Interval, NoiseFloor
 from thermoset.metrics.sets import METRICS
-from thermoset.notebook import html_paragraphs
 from thermoset.quoting import Brief, printable
-from thermoset.text_tables import AsTable, TextTable, number
+from thermoset.text_tables import AsTable, TextTable, html_paragraphs, number
 
 if TYPE_CHECKING:
     from thermoset.monitor.promise import Promise

@@ -42,7 +42,7 @@ from thermoset.monitor.evidence import (
     joint_evidence,
     part_evidence,
 )
-from thermoset.monitor.promise import Promise
+from thermoset.monitor.promise import Parts, Promise
 from thermoset.monitor.status import BatchRecord, PartKind
 from thermoset.predictor.sets import Inference
 from thermoset.quoting import quoted, reason
@@ -66,28 +66,6 @@ _DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowErro
 
 
 # ---- what later rows are compared with -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class PartLaws:
-    """The rank and the conformal rows behind the threshold of each part, and whether anything is promised for it."""
-
-    rank: Ints
-    pool: Ints
-    promised: Bools
-    level: float  # 1 - alpha
-
-    def of(self, n_parts: int) -> "PartLaws":
-        """The same with further parts, for which nothing was promised: groups that are new."""
-        more = (0, max(n_parts - len(self.rank), 0))
-        return PartLaws(np.pad(self.rank, more), np.pad(self.pool, more), np.pad(self.promised, more), self.level)
-
-    def evidence(self, rows: Ints, hits: Ints) -> Floats:
-        """Adjusted evidence of too few hits: of promised parts among themselves, and of the others."""
-        own, adjusted = self.promised, np.zeros(len(rows))
-        adjusted[own] = closed_testing(part_evidence(hits[own], rows[own], self.rank[own], self.pool[own]))
-        adjusted[~own] = closed_testing(fixed_evidence(hits[~own], rows[~own], self.level))
-        return adjusted
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,20 +125,23 @@ class Reference:
             return "group" if grouped else "class"
         return "group" if kind.of_rows else "class" if kind.each_class else "cluster"
 
-    def part_laws(self, kind: PartKind) -> PartLaws:
+    def parts(self, kind: PartKind) -> Parts:
         """What is promised for each part."""
-        grouping, promise = self.promise.kind, self.promise
-        if grouping is not None and grouping.of_rows:
-            pools = np.asarray(promise.pool_sizes, dtype=np.int64)
-            promised = np.ones(len(pools), dtype=np.bool_)
-        elif self.own_laws:
-            shared = promise.class_pools(self.n_classes)
-            pools, promised = shared.pools, shared.promised
-        else:
-            pools = np.zeros(self.n_classes if kind == "class" else 0, dtype=np.int64)
-            promised = pools > 0
-        rank = np.array([conformal_rank(int(pool), promise.alpha) for pool in pools], dtype=np.int64)
-        return PartLaws(rank, pools, promised, promise.promised)
+        promise = self.promise
+        if promise.kind is not None and promise.kind.of_rows:
+            return promise.group_parts()
+        if self.own_laws:
+            return promise.class_parts(self.n_classes)
+        nothing = np.zeros(self.n_classes if kind == "class" else 0, dtype=np.int64)
+        return Parts(nothing, nothing > 0, nothing, nothing)
+
+    def part_evidence(self, parts: Parts, rows: Ints, hits: Ints) -> Floats:
+        """Adjusted evidence of too few hits: of promised parts among themselves, and of the others."""
+        own, adjusted, promise = parts.promised, np.zeros(len(rows)), self.promise
+        law = parts.ranks(promise.alpha)[own], parts.pools[own]
+        adjusted[own] = closed_testing(part_evidence(hits[own], rows[own], *law))
+        adjusted[~own] = closed_testing(fixed_evidence(hits[~own], rows[~own], promise.promised))
+        return adjusted
 
     def part_names(self, counts: "PartCounts") -> tuple[str, ...]:
         """What people call the parts."""
@@ -168,7 +149,7 @@ class Reference:
             return counts.names
         if counts.kind == "class":
             return self.classes or tuple(map(str, range(len(counts.rows))))
-        index = self.promise.class_pools(self.n_classes).index.tolist()
+        index = self.promise.class_parts(self.n_classes).index.tolist()
         return tuple("rare classes" if number == NULL_GROUP else f"cluster {number}" for number in index)
 
 
@@ -208,21 +189,12 @@ class BatchRows:
 
 
 def row_identities(keys: Keys, ids: Keys | None) -> Keys:
-    """The keys of rows (`data.row_keys`), with those of their ids taken in: other ids make other rows.
-
-    >>> keys = np.array([7, 7], dtype=np.uint64)
-    >>> row_identities(keys, np.array([1, 2], dtype=np.uint64)).tolist() != row_identities(keys, None).tolist()
-    True
-    """
+    """The keys of rows (`data.row_keys`), with those of their ids taken in: other ids make other rows."""
     return keys if ids is None else ((keys * GOLDEN) ^ ids) >> np.uint64(64 - KEY_BITS)
 
 
 def tie_breakers(keys: Keys) -> Floats:
-    """A number in (0, 1) for each row that breaks ties of its rank.
-
-    >>> tie_breakers(np.array([1 << 47], dtype=np.uint64)).round(6).tolist()
-    [0.5]
-    """
+    """A number in (0, 1) for each row that breaks ties of its rank."""
     v: Floats = (keys.astype(np.float64) + 0.5) / 2.0**KEY_BITS
     return v
 
@@ -233,13 +205,7 @@ def sketch_of(keys: Keys) -> tuple[int, ...]:
 
 
 def first_repeat(earlier: list[tuple[int, ...]], keys: Keys) -> int | None:
-    """The first earlier batch, by its sketch, of which at least half comes again among other rows.
-
-    >>> first_repeat([(1, 2, 3, 4, 5, 6, 7, 8)], np.arange(4, 100, dtype=np.uint64))
-    0
-    >>> first_repeat([(1, 2, 3, 4, 5, 6, 7, 8)], np.arange(7, 100, dtype=np.uint64)) is None
-    True
-    """
+    """The first earlier batch, by its sketch, of which at least half comes again among other rows."""
     lengths = [len(sketch) for sketch in earlier]
     known = np.array([key for sketch in earlier for key in sketch], dtype=np.uint64)
     batch = np.repeat(np.arange(len(earlier)), lengths)
@@ -249,11 +215,7 @@ def first_repeat(earlier: list[tuple[int, ...]], keys: Keys) -> int | None:
 
 
 def size_bins(sizes: Ints) -> Ints:
-    """Bins of set sizes: up to 47 labels one bin for each size, beyond that eight bins to a doubling.
-
-    >>> size_bins(np.array([0, 1, 47, 48, 96, 1000])).tolist()
-    [0, 1, 47, 48, 56, 83]
-    """
+    """Bins of set sizes: up to 47 labels one bin for each size, beyond that eight bins to a doubling."""
     large = _OWN_BINS + np.floor(_PER_DOUBLING * np.log2(np.maximum(sizes, _OWN_BINS) / _OWN_BINS)).astype(np.int64)
     return np.where(sizes < _OWN_BINS, sizes, large)
 
@@ -273,17 +235,16 @@ class PartCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hits: tuple[int, ...]
     peaks: tuple[float, ...]
 
-    def after(self, batch: BatchRows, new: Bools, laws: PartLaws) -> "PartCounts":
+    def after(self, batch: BatchRows, new: Bools, reference: Reference) -> "PartCounts":
         """The counts with those labels of a batch that are new."""
         n_parts, part = max(len(self.rows), len(batch.groups)), batch.part[new]
-
         more = (0, n_parts - len(self.rows))
         rows, hits = (np.pad(np.array(old, dtype=np.int64), more) for old in (self.rows, self.hits))
-        peaks, laws = np.pad(np.array(self.peaks, dtype=np.float64), more), laws.of(n_parts)
+        peaks, parts = np.pad(np.array(self.peaks, dtype=float), more), reference.parts(batch.part_kind).pad(n_parts)
         rows = rows + np.bincount(part, minlength=n_parts)
         hits = hits + np.bincount(part[batch.hit[new]], minlength=n_parts)
         if len(part):
-            peaks = np.where(laws.promised, np.maximum(peaks, laws.evidence(rows, hits)), peaks)
+            peaks = np.where(parts.promised, np.maximum(peaks, reference.part_evidence(parts, rows, hits)), peaks)
         lists = (tuple(column.tolist()) for column in (rows, hits, peaks))
         return PartCounts(self.kind, batch.groups, *lists)
 
@@ -292,15 +253,15 @@ class StoredBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array
     """One batch: what `BatchRecord` says of it, and what its rows are recognised by.
 
     `labels_of` has a bit for each row that has a label; it is empty where all rows have one, or none. The record counts
-    labels of rows that are not answered alone; `answered` has how many others have a label, and `errors` how many of
-    these are wrong.
+    labels of rows that are not answered alone; `audited` says how many answered rows have a label, and `errors` how
+    many of these are wrong.
     """
 
     record: BatchRecord
     digest: str
     sketch: tuple[int, ...]
     labels_of: bytes = b""
-    answered: int = 0
+    audited: int = 0
     errors: int = 0
 
     @property
@@ -308,7 +269,7 @@ class StoredBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array
         """Which rows have a label."""
         record = self.record
         if not self.labels_of:
-            return np.full(record.rows, record.labelled + self.answered == record.rows)
+            return np.full(record.rows, record.labelled + self.audited == record.rows)
         bits = np.frombuffer(self.labels_of, dtype=np.uint8)
         return np.unpackbits(bits, count=record.rows).astype(np.bool_)
 
@@ -322,8 +283,8 @@ class StoredBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array
             correct=old.correct + int(batch.correct[others].sum()),
         )
         bits = np.packbits(has).tobytes() if 0 < int(has.sum()) < record.rows else b""
-        answered, errors = self.answered + int(alone.sum()), self.errors + int((alone & ~batch.correct).sum())
-        return msgspec.structs.replace(self, record=record, labels_of=bits, answered=answered, errors=errors)
+        audited, errors = self.audited + int(alone.sum()), self.errors + int((alone & ~batch.correct).sum())
+        return msgspec.structs.replace(self, record=record, labels_of=bits, audited=audited, errors=errors)
 
 
 class MonitorState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -408,7 +369,7 @@ class MonitorState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     @property
     def audited(self) -> tuple[int, int]:
         """Labelled rows that are answered alone, and the wrong ones among them."""
-        return sum(one.answered for one in self.batches), sum(one.errors for one in self.batches)
+        return sum(one.audited for one in self.batches), sum(one.errors for one in self.batches)
 
     @property
     def part_bar(self) -> float:
@@ -454,6 +415,7 @@ class MonitorState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             empty=int(np.count_nonzero(batch.size == 0)),
             mean_confidence=float(np.mean(batch.confidence)),
             correct=0,
+            answered=int(np.count_nonzero(batch.answered)),
         )
         return msgspec.structs.replace(
             self,
@@ -464,14 +426,14 @@ class MonitorState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     def _with_labels(self, reference: Reference, batch: BatchRows, place: int, new: Bools) -> "MonitorState":
         """The state with those labels of the batch at a place that are new."""
-        laws = reference.part_laws(batch.part_kind)
-        zeros = (0,) * len(laws.rank)
+        known = reference.parts(batch.part_kind)
+        zeros = (0,) * len(known.pools)
         others = new & ~batch.answered
-        parts = (self.parts or PartCounts(batch.part_kind, (), zeros, zeros, zeros)).after(batch, others, laws)
-        joint, own = self.joint, laws.promised
+        parts = (self.parts or PartCounts(batch.part_kind, (), zeros, zeros, zeros)).after(batch, others, reference)
+        joint, own = self.joint, known.promised
         if joint is not None:
             rows, hits = (np.array(column)[: len(own)][own] for column in (parts.rows, parts.hits))
-            joint = joint_evidence(hits, rows, laws.rank[own], laws.pool[own])
+            joint = joint_evidence(hits, rows, known.ranks(reference.promise.alpha)[own], known.pools[own])
         batches = list(self.batches)
         batches[place] = batches[place].with_labels(batch, new)
         coverage = None if self.coverage is None else self.coverage.after(batch.hit[others])

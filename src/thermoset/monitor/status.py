@@ -14,9 +14,8 @@ import numpy as np
 from thermoset.levels import exact_level
 from thermoset.metrics.planning import plan
 from thermoset.monitor.evidence import change_point, coverage_since
-from thermoset.notebook import html_paragraphs
 from thermoset.quoting import printable
-from thermoset.text_tables import AsTable, TextTable, number
+from thermoset.text_tables import AsTable, TextTable, html_paragraphs, number
 
 if TYPE_CHECKING:
     from thermoset.monitor.state import MonitorState, Reference
@@ -60,6 +59,8 @@ class BatchRecord:
         Evidence of each test when this was the latest batch.
     coverage_low, coverage_high : float, or None without labels
         Confidence sequence of the mean coverage of all labelled rows, when this was the latest batch.
+    answered : int
+        Rows answered alone, where there is an answer rule; `labelled`, `hits` and `correct` count the others.
     """
 
     name: str
@@ -77,6 +78,7 @@ class BatchRecord:
     log_confidence: float | None = None
     coverage_low: float | None = None
     coverage_high: float | None = None
+    answered: int = 0
 
     @property
     def called(self) -> str:
@@ -131,6 +133,16 @@ class PartStatus:
     alarm: bool
 
 
+@dataclass(frozen=True)
+class AnswerCounts:
+    """Rows answered alone: all of them, those with a label by now, the wrong ones of these, and the claimed `bound`."""
+
+    rows: int
+    labelled: int
+    errors: int
+    bound: float
+
+
 @dataclass(frozen=True, repr=False)
 class MonitorStatus(AsTable):
     """The status of a monitor. `print` it for what was found; `to_table` lists the batches.
@@ -161,6 +173,8 @@ class MonitorStatus(AsTable):
         Whether a change detector alarmed in the last call.
     sentences, advice : tuples of str
         What was found, and what to do.
+    answers : AnswerCounts or None
+        Rows answered alone and errors among them, where there is an answer rule.
     """
 
     promised: float
@@ -183,6 +197,7 @@ class MonitorStatus(AsTable):
     new_changes: bool
     sentences: tuple[str, ...]
     advice: tuple[str, ...]
+    answers: AnswerCounts | None = None
 
     @property
     def rows(self) -> int:
@@ -207,16 +222,7 @@ class MonitorStatus(AsTable):
         return min(crossed or detected, default=None)
 
     def to_json_dict(self) -> dict[str, Any]:
-        """The same as plain values for JSON.
-
-        >>> part = PartStatus("cat", rows=10, hits=9, log_e=0.0, promised=False, alarm=False)
-        >>> nothing = dict.fromkeys(("since", "before", "after", "after_low", "after_high"))
-        >>> status = MonitorStatus(promised=0.9, alpha="0.1", exact=True, delta=0.01, run_length=None,
-        ...     reference_rows=500, reference_size=1.5, batches=(), tests=(), part_kind="class", parts=(part,),
-        ...     alarm=False, new_changes=False, sentences=("No batch so far.",), advice=(), **nothing)
-        >>> status.to_json_dict()["parts"][0]["hits"], status.to_json_dict()["rows"]
-        (9, 0)
-        """
+        """The same as plain values for JSON."""
         return {"rows": self.rows, "labelled": self.labelled, "hits": self.hits} | asdict(self)
 
     def to_table(self) -> TextTable:
@@ -292,6 +298,9 @@ def summarize(state: "MonitorState", reference: "Reference") -> MonitorStatus:
         new_changes=state.new_changes,
         sentences=(),
         advice=(),
+        answers=None
+        if state.answer_bound is None
+        else AnswerCounts(sum(one.answered for one in records), *state.audited, state.answer_bound),
     )
     spoken = _sentences(status, changed, [*_audit(state), *_untested(state, reference)])
     return replace(status, sentences=spoken, advice=_advice(status))
@@ -304,16 +313,16 @@ def _part_statuses(state: "MonitorState", reference: "Reference") -> tuple[PartS
         return ()
     names, bar = reference.part_names(counts), state.part_bar
     rows, hits = np.array(counts.rows, dtype=np.int64), np.array(counts.hits, dtype=np.int64)
-    laws = reference.part_laws(counts.kind).of(len(rows))
-    log_e = np.where(laws.promised, counts.peaks, np.maximum(laws.evidence(rows, hits), _LOWEST))
+    known = reference.parts(counts.kind).pad(len(rows))
+    log_e = np.where(known.promised, counts.peaks, np.maximum(reference.part_evidence(known, rows, hits), _LOWEST))
     return tuple(
         PartStatus(
             name=names[i],
             rows=int(rows[i]),
             hits=int(hits[i]),
             log_e=float(log_e[i]),
-            promised=bool(laws.promised[i]),
-            alarm=bool(laws.promised[i] and log_e[i] >= bar),
+            promised=bool(known.promised[i]),
+            alarm=bool(known.promised[i] and log_e[i] >= bar),
         )
         for i in np.argsort(-log_e, kind="stable")
         if rows[i]
@@ -422,15 +431,18 @@ def _overview(status: MonitorStatus) -> str:
     batches = f"{len(status.batches):,} batch{'' if len(status.batches) == 1 else 'es'}"
     if not status.labelled:
         return f"{status.rows:,} rows in {batches}, none labelled so far."
-    last = status.batches[-1]
-    labelled = "all labelled" if status.labelled == status.rows else f"{status.labelled:,} of them labelled"
-    latest = ""
-    if len(status.batches) > 1 and last.labelled:
-        latest = f", and {last.hits / last.labelled:.4f} on the {last.labelled:,} of the last batch"
+    last, audited = status.batches[-1], 0 if status.answers is None else status.answers.labelled
+    n_labelled, latest = status.labelled + audited, ""
+    if len(status.batches) > 1:
+        seen = f"{last.rows:,} rows without labels"
+        if last.labelled:
+            seen = f"coverage {last.hits / last.labelled:.4f} on {last.labelled:,} labelled rows"
+        latest = f"{last.called}: {seen}. So far: "
+    labelled = "all labelled" if n_labelled == status.rows else f"{n_labelled:,} of them labelled"
     return (
-        f"{status.rows:,} rows in {batches}, {labelled}: coverage {status.hits / status.labelled:.4f} "
+        f"{latest}{status.rows:,} rows in {batches}, {labelled}: coverage {status.hits / status.labelled:.4f} "
         f"({last.coverage_low:.3f} to {last.coverage_high:.3f} with {100 * (1 - status.delta):g}% confidence at any "
-        f"time){latest}; promised: {status.promised:g}."
+        f"time); promised: {status.promised:g}."
     )
 
 
@@ -473,7 +485,7 @@ def _advice(status: MonitorStatus) -> tuple[str, ...]:
 def _advice_on_rows(status: MonitorStatus, first: int) -> str:
     """Rows have changed from this batch on, and no test of coverage has alarmed: labels say whether it suffers."""
     batches, changed = status.batches, "Rows no longer resemble those the predictor was fitted on"
-    rows = sum(batch.rows for batch in batches[first:])
+    rows = sum(batch.rows - batch.answered for batch in batches[first:])  # those that sets are for
     labelled, hits = ([getattr(batch, name) for batch in batches] for name in ("labelled", "hits"))
     n_labelled, n_hits = sum(labelled[first:]), sum(hits[first:])
     if not n_labelled:
@@ -493,7 +505,7 @@ def _advice_on_coverage(status: MonitorStatus) -> str:
     width = max(exact_level(status.alpha) / 5, _NARROWEST)
     each = f" of each {status.part_kind}" if any(part.promised for part in status.parts) else ""
     return (
-        "Recalibrate on labelled rows from after the change (thermoset recalibrate): with "
+        "Recalibrate on labelled rows from after the change (thermoset adapt): with "
         f"{plan(status.alpha, width).rows:,} rows{each}, coverage will be within {status.promised:g} ± "
         f"{float(width):g} with 95% probability. Then start a new state file."
     )

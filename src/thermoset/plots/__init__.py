@@ -1,24 +1,17 @@
 """Pictures of tables: axes in, axes out. Needs the `plot` extra."""
 
 from thermoset.looks import COLOURS, score_looks
+from thermoset.plots.choice_figures import choice_figure, frontier_figure, plot_choice, plot_frontier
 from thermoset.plots.curve_figures import (
-    choice_figure,
     figure,
-    plot_choice,
-    plot_noise_floor,
-    plot_reliability,
-    plot_sweep,
-    sweep_figure,
-)
-from thermoset.plots.frontier_figures import frontier_figure, plot_frontier
-from thermoset.plots.set_figures import (
+    inline,
     plot_class_coverage,
     plot_confidence,
-    plot_label_pairs,
-    plot_movements,
-    plot_set_sizes,
+    plot_noise_floor,
+    plot_reliability,
     plot_size_gap,
-    plot_strata,
+    plot_sweep,
+    sweep_figure,
 )
 from thermoset.plots.theory_figures import (
     bound_figure,
@@ -42,6 +35,7 @@ __all__ = [
     "critical_figure",
     "figure",
     "frontier_figure",
+    "inline",
     "last_index_figure",
     "margins_figure",
     "plot_bound",
@@ -53,14 +47,10 @@ __all__ = [
     "plot_confidence",
     "plot_critical",
     "plot_frontier",
-    "plot_label_pairs",
-    "plot_movements",
     "plot_noise_floor",
     "plot_reliability",
-    "plot_set_sizes",
     "plot_size_gap",
     "plot_size_slopes",
-    "plot_strata",
     "plot_sweep",
     "score_looks",
     "share_figure",

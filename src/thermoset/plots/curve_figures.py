@@ -1,6 +1,9 @@
-"""Reliability diagrams, curves against temperature, and the panels they are drawn on."""
+"""Reliability diagrams, curves against temperature, size against gap, classes; and the panels they are drawn on."""
 
+import base64
+import io
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
@@ -8,33 +11,21 @@ import numpy as np
 
 from thermoset.arrays import Floats
 from thermoset.errors import MissingExtraError
-from thermoset.looks import COLOURS, score_looks
+from thermoset.looks import COLOURS, placed_names, score_looks
 from thermoset.metrics import METRICS, NoiseFloor, ReliabilityTable
-from thermoset.notebook import placed_names
+from thermoset.monitor.report import CoverageTable
 from thermoset.sweeping import Sweep, mean_over_trials, standard_error
-from thermoset.tuning import Choice
 
 try:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 except ModuleNotFoundError as error:
     raise MissingExtraError.of("matplotlib", "plot", "drawing figures") from error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "BEHIND_TEXT",
-    "INK",
-    "choice_figure",
-    "figure",
-    "mark_temperatures",
-    "plot_choice",
-    "plot_noise_floor",
-    "plot_reliability",
-    "plot_sweep",
-    "sweep_figure",
-]
 
 _ALPHA_STYLES: tuple[Literal["-"] | tuple[float, Sequence[float]], ...] = (
     "-",
@@ -73,6 +64,17 @@ def figure(
         ax.grid(color=_GRID, linewidth=0.6)
         ax.set_axisbelow(True)
     return made, panels
+
+
+def inline(made: Figure, alt: str) -> str:
+    """A figure as HTML for a notebook.
+
+    >>> inline(figure(1)[0], "nothing")[:46]
+    "<img alt='nothing' src='data:image/png;base64,"
+    """
+    stream = io.BytesIO()
+    made.savefig(stream, format="png", dpi=80)
+    return f"<img alt='{escape(alt)}' src='data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}'/>"
 
 
 def plot_reliability(table: ReliabilityTable, *, ax: "Axes", title: str) -> "Axes":
@@ -168,59 +170,83 @@ def plot_noise_floor(
     return ax
 
 
-def plot_choice(choice: Choice, curve: Literal["size", "loss"], *, ax: "Axes", marks: Mapping[str, float]) -> "Axes":
-    """What T-hat was chosen by, against temperature: expected size with its 95% band, or the class (group) loss.
+def plot_confidence(table: ReliabilityTable, *, ax: "Axes") -> "Axes":
+    """Rows by confidence.
 
-    >>> import numpy as np, thermoset as ts
-    >>> rng = np.random.default_rng(0)
-    >>> labels = rng.integers(0, 4, 800)
-    >>> predictor = ts.TwoTemperaturePredictor().fit(3 * (rng.normal(size=(800, 4)) + 2 * np.eye(4)[labels]), labels)
+    >>> from thermoset.metrics import reliability_table
     >>> _, (ax,) = figure(1)
-    >>> plot_choice(predictor.choice_, "size", ax=ax, marks={"T = 1": 1.0}).get_ylabel()
-    'labels in a set'
+    >>> table = reliability_table([[0.75, 0.25], [0.75, 0.25]], labels=[0, 1], n_bins=10)
+    >>> [int(bar.get_height()) for bar in plot_confidence(table, ax=ax).patches]
+    [0, 0, 0, 0, 0, 0, 0, 2, 0, 0]
     """
-    t, values = np.array(choice.curve.temperatures), np.array(getattr(choice.curve, curve))
-    (look,) = score_looks([choice.setting.method.name])
-    ax.plot(t, values, color=look.colour, linewidth=1.8)
-    if curve == "size":
-        reach = 1.96 * np.array(choice.curve.size_error)
-        ax.fill_between(t, values - reach, values + reach, color=look.colour, alpha=0.2, linewidth=0)
-    chosen = float(np.interp(choice.temperature, t, values))
-    ax.plot(choice.temperature, chosen, marker=look.marker, color=look.colour, markersize=8, zorder=3)
-    ax.plot(
-        choice.temperature, chosen, marker="o", markersize=15, markerfacecolor="none", markeredgecolor=INK, zorder=3
-    )
-    if t[-1] > 20 * t[0]:
-        ax.set_xscale("log")
-    mark_temperatures(ax, {name: mark for name, mark in marks.items() if t[0] <= mark <= t[-1]})
-    ax.set(xlabel="temperature T", ylabel="labels in a set" if curve == "size" else f"{choice.words.one} loss")
-    ax.set_ylim(bottom=0)
+    ax.bar(table.edges[:-1], table.count, np.diff(table.edges), align="edge", color=COLOURS[0], edgecolor="white")
+    ax.set(xlim=(0, 1), xlabel="confidence", ylabel="rows")
     return ax
 
 
-def choice_figure(choice: Choice, calibrated: float) -> Figure:
-    """Set size and class (or group) loss against temperature, with T = 1, T*, T-hat and the size peak T_c marked.
+def plot_size_gap(
+    sweep: Sweep, *, ax: "Axes", alpha: float | None = None, chosen: float | None = None, label: str = ""
+) -> "Axes":
+    """AvgSize against TopCovGap, one point for each temperature; `chosen` is a temperature of the sweep to mark.
+
+    To compare it with another sweep, such as one of Mondrian sets, call it again on the same axes; `label` goes before
+    the names of its methods, and its marks are hollow where thresholds are by class or group.
 
     >>> import numpy as np, thermoset as ts
     >>> rng = np.random.default_rng(0)
-    >>> labels = rng.integers(0, 4, 800)
-    >>> predictor = ts.TwoTemperaturePredictor().fit(3 * (rng.normal(size=(800, 4)) + 2 * np.eye(4)[labels]), labels)
-    >>> [ax.get_ylabel() for ax in choice_figure(predictor.choice_, predictor.temperature_).axes]
-    ['labels in a set', 'class loss']
+    >>> found = ts.sweep(rng.normal(size=(400, 3)), rng.integers(0, 3, 400), [0.5, 1, 2], ["aps"], trials=3)
+    >>> _, (ax,) = figure(1)
+    >>> plot_size_gap(found, ax=ax, chosen=1.0).get_xlabel()
+    'AvgSize'
     """
-    made, panels = figure(2)
-    marks = {"T = 1": 1.0, "T*": calibrated, r"$\hat{T}$": choice.temperature}
-    if choice.peak is not None:
-        marks["$T_c$"] = choice.peak
-    plot_choice(choice, "size", ax=panels[0], marks=marks).set_title("Size", loc="left")
-    uneven = f"Unevenness of {choice.words.one} coverage"
-    plot_choice(choice, "loss", ax=panels[1], marks=marks).set_title(uneven, loc="left")
-    made.supxlabel(
-        f"estimated on {choice.n_rows:,} calibration rows; prefer {choice.prefer}; band: 95%",
-        fontsize="small",
-        color=INK,
-    )
-    return made
+    hollow = sweep.settings.get("grouping") is not None
+    for method, look in zip(sweep.methods, score_looks(sweep.methods), strict=True):
+        size, gap = (sweep.curve(metric, method, alpha) for metric in ("avg_size", "top_coverage_gap"))
+        name = f"{label} {method.upper()}".strip()
+        ax.plot(
+            size, gap, color=look.colour, marker=look.marker, markerfacecolor="white" if hollow else look.colour,
+            linewidth=0.8, markersize=4, label=name,
+        )  # fmt: skip
+    if chosen is not None:
+        j = int(np.argmin(np.abs(sweep.temperatures - chosen)))
+        size, gap = (sweep.curve(metric, sweep.methods[0], alpha) for metric in ("avg_size", "top_coverage_gap"))
+        ax.scatter(size[j], gap[j], s=160, facecolors="none", edgecolors=INK, linewidths=2, zorder=3)
+        name = f"T = {sweep.temperatures[j]:.3g}"
+        ax.annotate(
+            name, (size[j], gap[j]), xytext=(11, 6), textcoords="offset points", color=INK, fontsize="small",
+            bbox=BEHIND_TEXT,
+        )  # fmt: skip
+    ax.set(xlabel=METRICS["avg_size"].title, ylabel=METRICS["top_coverage_gap"].title, xscale="log")
+    low, high = ax.get_xlim()
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if high > 5 * low else MaxNLocator(5))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_class_coverage(table: CoverageTable, *, ax: "Axes") -> "Axes":
+    """Coverage of each class with its 95% interval, the least covered first; significantly low ones are orange squares.
+
+    >>> import numpy as np
+    >>> from thermoset.monitor.check import check
+    >>> from thermoset.monitor.promise import Promise
+    >>> sets = np.eye(2, dtype=bool)[[0] * 90 + [1] * 10]  # {0} for 90 rows, {1} for 10
+    >>> found = check(sets, np.where(sets, 0.9, 0.1), labels=[0] * 100, promise=Promise(0.1, [999]))
+    >>> _, (ax,) = figure(1)
+    >>> plot_class_coverage(found.classes, ax=ax).get_ylabel()
+    'coverage'
+    """
+    present = np.flatnonzero(table.rows)
+    order = present[np.argsort(table.coverage[present], kind="stable")]
+    low = np.isin(order, table.under_covered)
+    for which, colour, marker in ((~low, COLOURS[0], "o"), (low, COLOURS[1], "s")):
+        at = np.flatnonzero(which)
+        ax.vlines(at, table.low[order[at]], table.high[order[at]], color=colour, alpha=0.35, linewidth=1.5)
+        ax.scatter(at, table.coverage[order[at]], s=10, color=colour, marker=marker, zorder=3)
+    ax.axhline(table.promised, color=INK, linewidth=1, linestyle="--")
+    ax.set(xlabel="classes, least covered first", ylabel="coverage")
+    return ax
 
 
 def mark_temperatures(ax: "Axes", marks: Mapping[str, float]) -> None:
@@ -250,8 +276,9 @@ def sweep_figure(sweep: Sweep) -> Figure:
     >>> [ax.get_ylabel() for ax in sweep_figure(found).axes]
     ['AvgSize', 'TopCovGap', 'AvgCovGap', 'threshold']
     """
-    made, panels = figure(len(_SWEEP_PANELS), columns=2)
-    for ax, metric in zip(panels, _SWEEP_PANELS, strict=True):
+    shown = [metric for metric in _SWEEP_PANELS if metric in sweep.metrics]
+    made, panels = figure(len(shown), columns=min(2, len(shown)))
+    for ax, metric in zip(panels, shown, strict=True):
         plot_sweep(sweep, metric, ax=ax)
     made.legend(handles=_key(sweep, panels[0]), loc="outside upper center", ncols=4, frameon=False, handlelength=3.2)
     band = "" if sweep.trials == 1 else "; bands: 2 standard errors"
@@ -263,7 +290,7 @@ def sweep_figure(sweep: Sweep) -> Figure:
 
 
 def _key(sweep: Sweep, ax: "Axes") -> list[Line2D]:
-    """Legend of a panel: its methods, and beside them line styles if there are several alphas."""
+    """Legend of a panel: its methods, and next to them line styles if there are several alphas."""
     drawn, n_alphas = ax.get_lines(), len(sweep.alphas)
     handles = [
         Line2D([], [], color=line.get_color(), marker=line.get_marker(), markeredgecolor="white", label=_label(method))

@@ -33,20 +33,6 @@ if TYPE_CHECKING:
 
     from thermoset.data import Logits
 
-__all__ = [
-    "bound_figure",
-    "critical_figure",
-    "last_index_figure",
-    "margins_figure",
-    "plot_bound",
-    "plot_bound_share",
-    "plot_by_score",
-    "plot_class_gap",
-    "plot_critical",
-    "plot_size_slopes",
-    "share_figure",
-    "slopes_figure",
-]
 
 _PAPER_CLASSES = (10, 100, 1000)
 _ROOM = 1.12  # above the highest curve, for the names of marks
@@ -257,7 +243,7 @@ def last_index_figure(data: "Logits", alpha: float, temperatures: Sequence[float
 
 
 def share_figure(data: "Logits", ends: tuple[float, float], explanation: Explanation | None = None) -> Figure:
-    """Shares of rows that the bounds speak for, beside the measured mean set sizes, with the temperatures of both.
+    """Shares of rows that the bounds apply to, and the measured mean set sizes, with the temperatures of both.
 
     >>> import thermoset as ts
     >>> rng = np.random.default_rng(0)

@@ -1,3 +1,4 @@
+from . import class_shares as class_shares
 from . import fit as fit
 from . import label_shift as label_shift
 from . import leakage as leakage

@@ -6,7 +6,6 @@ ignoring one could change a prediction.
 """
 
 import hashlib
-import math
 import os
 from collections.abc import Iterator
 from functools import cached_property
@@ -18,286 +17,51 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from thermoset.arrays import Bools, Floats, Ints, Keys, Pairs
-from thermoset.arrays import pairs as as_pairs
-from thermoset.bounds import COLDEST, HOTTEST, MOST_HELD
+from thermoset.arrays import Ints
+from thermoset.bounds import MOST_HELD
 from thermoset.calibration.calibrator import CalibrationStep
 from thermoset.calibration.classes import ClassCorrection
 from thermoset.calibration.confidence import ConfidenceMap
-from thermoset.conformal.calibration_scores import CalibrationScores, Weights
+from thermoset.conformal.calibration_scores import CalibrationScores
 from thermoset.conformal.groupings import NULL_GROUP, Grouping, resolve_grouping
 from thermoset.conformal.recipe import Recipe
 from thermoset.conformal.scoring import Scoring
 from thermoset.data.groups import Groups
-from thermoset.data.input_kinds import INPUT_KINDS
-from thermoset.decisions import WRONG, AnswerClaim, Proposal, word
-from thermoset.decisions import Number as AnswerLevel
+from thermoset.data.guards import INPUT_KINDS
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import errors_about, read_at_most, write_whole
 from thermoset.levels import exact_level
-from thermoset.predictor.label_shift import LabelShift, ShareReference, broken_shares, broken_shift
+from thermoset.predictor.class_shares import ShareReference, broken_shares
+from thermoset.predictor.label_shift import LabelShift, broken_shift
 from thermoset.predictor.leakage import RowKeys
-from thermoset.predictor.packing import packed, unpacked
-from thermoset.quoting import quoted, reason
+from thermoset.predictor.stored import (
+    N_BANDS,
+    ConfidenceReference,
+    Count,
+    Measure,
+    ReliabilityCounts,
+    Stored,
+    StoredAnswers,
+    StoredScores,
+    Temperature,
+    Thresholds,
+)
+from thermoset.quoting import printable, quoted, reason
 from thermoset.tuning.choice import Choice
 
 SCHEMA = 1
 """The schema that is written, and the only one that is read."""
 
 STORED_BY_DEFAULT = 1_000_000
-"""Conformal rows up to which `save` writes their scores unless it is told."""
-
-MOST_STORED = 10_000_000
-"""Conformal rows up to which scores can be stored at all: some 170 MB of JSON."""
+"""Conformal rows up to which `save` writes their scores unless told otherwise."""
 
 UNDECIDED = "undecided_share"
 """The measure of predictors whose conformal rows held only their largest logits: how often bounds could not decide."""
-
-N_BANDS = 20
-"""Bins of confidence in which conformal rows are counted, each 5% wide."""
-
-MOST_CUTS = 63
-"""Cut points of confidence, at most: 64 bins show any change that matters, and take a kilobyte."""
 
 _SHOWN_BAND = 0.75, 0.85  # of confidence, in which people ask whether it can be trusted
 _LEAST_SHOWN = 20  # answers in it, below which a share says nothing
 _FORMAT = "thermoset predictor"
 _MOST_BYTES = 2**28  # a document for 100,000 classes has some 10 MB
-_SIGN = np.uint64(1 << 63)
-
-Count = Annotated[int, Meta(ge=0, le=MOST_HELD)]
-Temperature = Annotated[float, Meta(ge=COLDEST, le=HOTTEST)]
-Number = float | Literal["inf", "-inf"]  # JSON has no infinity: those two are words
-
-
-class Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """A part of the document."""
-
-
-class Thresholds(Stored, frozen=True, kw_only=True):
-    """Thresholds where no scores are stored that they follow from: values and tie-breaks."""
-
-    value: tuple[Number, ...]
-    tie: tuple[Number, ...]
-
-    @classmethod
-    def of(cls, thresholds: Pairs) -> "Thresholds":
-        """Write down thresholds of any shape, one after the other.
-
-        >>> Thresholds.of(as_pairs([[0.5, math.inf]], 0.0)).pairs().real.tolist()
-        [0.5, inf]
-        """
-        return cls(value=_words(thresholds.real), tie=_words(thresholds.imag))
-
-    def pairs(self) -> Pairs:
-        """The thresholds, one after the other."""
-        return as_pairs([float(one) for one in self.value], [float(one) for one in self.tie])
-
-
-def _words(numbers: Floats) -> tuple[Number, ...]:
-    return tuple(("inf" if one > 0 else "-inf") if math.isinf(one) else one for one in numbers.ravel().tolist())
-
-
-class StoredScores(Stored, frozen=True, kw_only=True):
-    """The label scores of the conformal rows, sorted within their pools: for thresholds and p-values at every level.
-
-    Neighbours are close, so a float64 is read as a whole number in the same order, and those are packed (`packing`): 12
-    to 14 bytes a row instead of 16, a third more as the base64 of JSON. Where one threshold serves all classes, the
-    label of each score is stored too, in as few bytes as the number of classes needs: thresholds for other class shares
-    weigh scores by their labels. Weights are the whole numbers that they count as (see
-    `conformal.calibration_scores`), of which `largest`, the largest weight, is the highest.
-    """
-
-    value: bytes
-    tie: bytes
-    labels: bytes | None = None
-    weights: bytes | None = None
-    largest: Annotated[float, Meta(gt=0)] | None = None
-
-    @classmethod
-    def of(cls, found: CalibrationScores, n_classes: int) -> "StoredScores":
-        """The scores of a fitted classifier."""
-        scores, steps, order = found.scores, None if found.weights is None else found.weights.steps, stored_order(found)
-        value, tie = (packed(_ordered(part[order])) for part in (scores.real, scores.imag))
-        if found.weights is not None and steps is not None:
-            weights = packed(steps[order].astype(np.uint64))
-            return cls(value=value, tie=tie, weights=weights, largest=found.weights.largest)
-        if found.grouping is not None:
-            return cls(value=value, tie=tie)
-        return cls(value=value, tie=tie, labels=found.labels[order].astype(_label_type(n_classes)).tobytes())
-
-    def pairs(self, n_rows: int) -> Pairs:
-        """The scores of so many rows, (n,)."""
-        found = as_pairs(*(_floats(unpacked(part, n_rows, MOST_STORED, "scores")) for part in (self.value, self.tie)))
-        if np.isnan(found).any():
-            raise FileFormatError("is not a usable predictor: scores must be numbers.")
-        return found
-
-    def own_labels(self, n_rows: int, n_classes: int) -> Ints:
-        """The label of each score, (n,)."""
-        kind = _label_type(n_classes)
-        found = np.frombuffer(self.labels or b"", kind).astype(np.int64)
-        if len(found) != n_rows or found.max(initial=0) >= n_classes:
-            raise FileFormatError(f"is not a usable predictor: labels of scores must be those of {n_rows:,} rows.")
-        return found
-
-    def own_weights(self, n_rows: int) -> Weights | None:
-        """The weights of so many rows, where they were given."""
-        if self.weights is None or self.largest is None:
-            return None
-        return Weights(unpacked(self.weights, n_rows, MOST_STORED, "weights").astype(np.int64), self.largest)
-
-
-def stored_order(found: CalibrationScores) -> Ints:
-    """The order in which scores are stored."""
-    last = found.labels if found.weights is None else found.weights.steps
-    return np.lexsort((last, found.scores.imag, found.scores.real, pool_of_rows(found)))
-
-
-def _label_type(n_classes: int) -> np.dtype[Any]:
-    """The narrowest type that holds every label."""
-    return np.min_scalar_type(n_classes - 1).newbyteorder("<")
-
-
-def _ordered(values: Floats) -> Keys:
-    """Floats as whole numbers in the same order."""
-    bits = np.ascontiguousarray(values).view(np.uint64)
-    return np.where(bits >= _SIGN, ~bits, bits | _SIGN)
-
-
-def _floats(numbers: Keys) -> Floats:
-    return np.where(numbers >= _SIGN, numbers ^ _SIGN, ~numbers).view(np.float64)
-
-
-def pool_of_rows(found: CalibrationScores) -> Ints:
-    """The group of each conformal row, or of its class; 0 where all share a threshold."""
-    if found.groups is not None:
-        return found.groups.codes
-    groups = found.group_of_class
-    return np.zeros(len(found.labels), dtype=np.int64) if groups is None else groups[found.labels]
-
-
-class StoredAnswers(Stored, frozen=True, kw_only=True):
-    """Which rows are answered alone, and which go to review; see `thermoset.decisions`.
-
-    Attributes
-    ----------
-    claim : AnswerClaim
-        The threshold on the log-odds of the top label at T*, and what is promised of the rows from there on.
-    kinds : bytes
-        For each stored score whether its row is below the block between the thresholds of the rule, or right or wrong
-        in it. Empty where no scores are stored.
-    review_above : int or None
-        Rows with a larger set than this go to review, as those with an empty one do.
-    thresholds, start, share, risk
-        The proposal of the calibration rows, for new rows to prove.
-    """
-
-    claim: AnswerClaim
-    kinds: bytes = b""
-    review_above: Count | None = None
-    thresholds: tuple[AnswerLevel, ...]
-    start: Count
-    share: tuple[float, ...]
-    risk: tuple[float, ...]
-
-    @classmethod
-    def of(cls, claim: AnswerClaim, proposal: Proposal, review_above: int | None, kinds: Ints) -> "StoredAnswers":
-        """What was proposed and proved."""
-        return cls(
-            claim=claim,
-            kinds=kinds.astype(np.uint8).tobytes(),
-            review_above=review_above,
-            thresholds=tuple(word(one) for one in proposal.thresholds.tolist()),
-            start=proposal.start,
-            share=tuple(proposal.share.tolist()),
-            risk=tuple(proposal.risk.tolist()),
-        )
-
-    @property
-    def proposal(self) -> Proposal:
-        """What the calibration rows proposed."""
-        at = np.array([float(one) for one in self.thresholds])
-        return Proposal(at, self.start, np.array(self.share), np.array(self.risk))
-
-    @property
-    def kind_of_rows(self) -> Ints:
-        """The kind of each stored score's row, (n,)."""
-        return np.frombuffer(self.kinds, np.uint8).astype(np.int64)
-
-    def faults(self, n_rows: int, n_stored: int | None) -> list[str]:
-        """What must hold of it, and does not."""
-        at, kinds = self.proposal.thresholds, self.kind_of_rows
-        if self.claim.rows != n_rows or (n_stored is not None and len(kinds) != n_stored) or np.any(kinds > WRONG):
-            return ["answers must count the conformal rows"]
-        if not 0 <= self.start < len(at) or np.any(np.diff(at) >= 0) or {len(self.share), len(self.risk)} != {len(at)}:
-            return ["answers must have descending thresholds, each with a share and a risk"]
-        if not {self.claim.threshold, float(self.claim.below)} <= {*at.tolist(), np.inf, -np.inf}:
-            return ["the thresholds of the claim must be among those of answers"]
-        return self.claim.faults()
-
-
-class ConfidenceReference(Stored, frozen=True, kw_only=True):
-    """What the confidence of later rows is compared with: cut points, and the conformal rows between them.
-
-    Counts are those below the first cut, between two, and from the last on. The cut
-    points are quantiles of calibration rows and the counts those of conformal rows, so that conformal rows and later
-    ones are alike: neither chose where the cuts are.
-
-    >>> reference = ConfidenceReference(cuts=(0.5, 0.9), counts=(10, 30, 60))
-    >>> reference.bins(np.array([0.4, 0.5, 0.95])).tolist()
-    [0, 1, 2]
-    """
-
-    cuts: Annotated[tuple[Annotated[float, Meta(gt=0, le=1)], ...], Meta(min_length=1, max_length=MOST_CUTS)]
-    counts: tuple[Count, ...]
-
-    def bins(self, confidence: Floats) -> Ints:
-        """The bin of each confidence."""
-        return np.searchsorted(np.array(self.cuts), confidence, side="right").astype(np.int64)
-
-    def recount(self, confidence: Floats) -> "ConfidenceReference":
-        """The same cut points with the counts of conformal rows that have this confidence."""
-        counts = np.bincount(self.bins(confidence), minlength=len(self.cuts) + 1)
-        return ConfidenceReference(cuts=self.cuts, counts=tuple(counts.tolist()))
-
-
-class ReliabilityCounts(Stored, frozen=True, kw_only=True):
-    """Conformal rows by confidence, in bins of equal width: how many, how many were right, and their mean confidence.
-
-    >>> found = ReliabilityCounts.of("T*", np.array([0.76, 0.81, 0.3]), np.array([True, False, True]))
-    >>> found.between(0.75, 0.85)
-    (2, 1)
-    """
-
-    name: str
-    count: tuple[Count, ...]
-    right: tuple[Count, ...]
-    confidence: tuple[float, ...]
-
-    @classmethod
-    def of(cls, name: str, confidence: Floats, right: Bools) -> "ReliabilityCounts":
-        """Count rows."""
-        place = np.minimum((confidence * N_BANDS).astype(np.int64), N_BANDS - 1)
-        count, hits = (np.bincount(place, weights, N_BANDS) for weights in (None, right))
-        sums = np.bincount(place, confidence, N_BANDS)
-        mean = np.divide(sums, count, out=np.zeros(N_BANDS), where=count > 0)
-        whole = (tuple(int(one) for one in numbers) for numbers in (count, hits))
-        return cls(name=name, count=next(whole), right=next(whole), confidence=tuple(mean.round(6).tolist()))
-
-    def between(self, low: float, high: float) -> tuple[int, int]:
-        """Rows with a confidence between two ends of bins, and how many of them were right."""
-        some = slice(round(low * N_BANDS), round(high * N_BANDS))
-        return sum(self.count[some]), sum(self.right[some])
-
-
-class Measure(Stored, frozen=True, kw_only=True):
-    """A number that was measured when the predictor was made, and its 95% interval where there is one."""
-
-    name: str
-    value: float
-    low: float | None = None
-    high: float | None = None
 
 
 class Provenance(Stored, frozen=True, kw_only=True):
@@ -305,7 +69,8 @@ class Provenance(Stored, frozen=True, kw_only=True):
 
     `top_rows` says that the conformal rows held only their largest logits: coverage is then at least what is promised.
     Labels with a logit of -inf have probability zero: T* by NLL leaves such calibration rows out, and such conformal
-    rows are misses unless the threshold is infinite.
+    rows are misses unless the threshold is infinite. `training_signs` says why the model may have been trained on the
+    rows that set the threshold; nothing is promised then.
     """
 
     version: str
@@ -324,6 +89,7 @@ class Provenance(Stored, frozen=True, kw_only=True):
     top_rows: bool = False
     calibration_zero_labels: Count = 0
     conformal_zero_labels: Count = 0
+    training_signs: Annotated[str, Meta(max_length=300)] = ""
 
 
 class Document(Stored, frozen=True, kw_only=True, dict=True, omit_defaults=False):
@@ -437,6 +203,8 @@ class Document(Stored, frozen=True, kw_only=True, dict=True, omit_defaults=False
         """Which rows are answered alone, and what people see of the others; nothing without an answer rule."""
         if self.answers is None:
             return ()
+        if self.training_signs:
+            return (self.training_signs,)
         found, above = {one.name: one.value for one in self.measures}, self.answers.review_above
         lines = [self.answers.claim.sentence]
         if "choose_share" in found:
@@ -455,6 +223,16 @@ class Document(Stored, frozen=True, kw_only=True, dict=True, omit_defaults=False
                 f"Sets under one threshold for all rows would hold it in {found['plain_coverage']:.1%} of them."
             )
         return tuple(lines)
+
+    @property
+    def training_signs(self) -> str:
+        """Why coverage is not promised, and what restores the promise; empty where nothing is in doubt."""
+        if not (signs := self.provenance.training_signs):
+            return ""
+        return (
+            f"No coverage is promised: {printable(signs)}, as if the model had been trained on these rows. Check the "
+            "predictor on fresh rows, or recalibrate it with them."
+        )
 
     @property
     def grouping(self) -> Grouping | None:

@@ -1,7 +1,7 @@
 """How a predictor is made: both temperatures, the threshold, what it is measured to do, and all of it in a document."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -18,11 +18,11 @@ from thermoset.conformal.checks import check_weightable, fitted_groups, warn_of_
 from thermoset.conformal.classifier import ConformalClassifier
 from thermoset.conformal.recipe import Recipe, learn_from
 from thermoset.data import Logits, split_indices
-from thermoset.data.input_kinds import input_kind_of
+from thermoset.data.guards import input_kind_of, judge_rows, judged_rows
+from thermoset.data.labels import checked_weights, conformal_weights
 from thermoset.data.row_keys import row_keys
-from thermoset.data.row_numbers import rows_of_user
-from thermoset.data.top_rows import tops_of
-from thermoset.data.weights import checked_weights, conformal_weights
+from thermoset.data.splits import rows_of_user
+from thermoset.data.top_k import tops_of
 from thermoset.decisions import (
     TRUST,
     AnswerClaim,
@@ -35,21 +35,10 @@ from thermoset.decisions import (
     typed,
 )
 from thermoset.errors import BudgetWarning, CalibrationWarning, InputError
-from thermoset.levels import Alpha, exact_level
+from thermoset.levels import Alpha, exact_level, rows_needed
 from thermoset.metrics.planning import read_error
-from thermoset.predictor.document import (
-    MOST_STORED,
-    UNDECIDED,
-    Document,
-    Measure,
-    Provenance,
-    StoredAnswers,
-    StoredScores,
-    Thresholds,
-    pool_of_rows,
-    stored_order,
-)
-from thermoset.predictor.label_shift import learn_shares
+from thermoset.predictor.class_shares import learn_shares
+from thermoset.predictor.document import UNDECIDED, Document, Provenance
 from thermoset.predictor.leakage import KeySample, RowKeys, find_leakage, fingerprint
 from thermoset.predictor.measures import (
     OF_CONFIDENCE,
@@ -59,11 +48,21 @@ from thermoset.predictor.measures import (
     set_measures,
 )
 from thermoset.predictor.sets import ANSWER, CHOOSE, REVIEW, Inference
+from thermoset.predictor.stored import (
+    MOST_STORED,
+    Measure,
+    StoredAnswers,
+    StoredScores,
+    Thresholds,
+    pool_of_rows,
+    stored_order,
+)
 from thermoset.quoting import quoted
 from thermoset.rows import part_of, top_labels
-from thermoset.tuning.choose import choose, menu
+from thermoset.tuning.choose import choose
 from thermoset.tuning.estimates import parts_of
 from thermoset.tuning.preferences import calibration_share, checked_even, read_preference
+from thermoset.tuning.search import menu
 from thermoset.tuning.worst_classes import checked_claims
 from thermoset.uniforms import checked_ids, draw_uniforms
 
@@ -74,6 +73,10 @@ Progress = Callable[[int, int], None]
 
 CONFIDENCE = "0.95"
 """Of the claim that answered rows have at most the given error."""
+
+_FEWEST_PROPOSING = 100  # calibration rows, or half of all: the others prove, and each of them counts
+
+_FEWEST_LEFT = 200  # calibration rows that would not be answered, from which on they choose the sets of such rows
 
 _BELOW = 2.0**-30  # how far below the log-odds of a row, relatively, a threshold is: far more than rounding
 
@@ -108,9 +111,16 @@ def fit_document(
     """Split labelled rows, and fit what the parameters of an estimator ask for."""
     part, own = asked.calibration_fraction, read_preference(asked.prefer)
     if part is None:
-        part = own.calibration_share(len(data)) if asked.answer is None else calibration_share(len(data))
+        few = calibration_share(len(data), _FEWEST_PROPOSING)
+        part = own.calibration_share(len(data)) if asked.answer is None else few
     exact_level(part, "calibration_fraction")
     some, rest = split_indices(len(data), part, random_state=asked.random_state, split_by=split_by)
+    needed = 2 * rows_needed(asked.alpha)
+    if asked.temperature_sets is None and len(some) < needed:  # said in rows of the user's file
+        raise InputError(
+            f"choosing a temperature at alpha={asked.alpha} needs at least {needed} rows, and {len(some)} of the "
+            f"{len(data)} rows were set apart for it; the others set the threshold. Add rows or raise alpha."
+        )
     parts = data.take(some), data.take(rest)
     return fit_split_document(asked, *parts, options.take(rest, len(data)), progress, some, str(part))
 
@@ -131,6 +141,7 @@ def fit_split_document(
     """
     candidates, even = candidates_of(asked), checked_even(asked.even)
     checked_claims(asked.claims)
+    signs = judge_rows(calibration, conformal) if numbers is not None else judge_rows(conformal)
     by_hand = asked.temperature_sets
     grid = None if by_hand is None else [checked_temperature(by_hand, "temperature_sets")]
     how = checked_calibration(asked.calibration)
@@ -143,14 +154,20 @@ def fit_split_document(
         learned = calibrate(calibration, how, asked.objective, asked.random_state, part_of(progress, 0, parts))
     scaler, corrected = learned.scaler, (learned.correct_own(calibration), learned.correct(conformal))
     candidates = tuple(learn_from(recipe, corrected[0]).announce(calibration)[0] for recipe in candidates)
+    answers, (shown, pool) = None, corrected
+    if rule is not None:
+        proposal = rule.propose(corrected[0], learned, len(conformal))
+        answers, some = prove_answers(proposal, corrected[1], float(scaler.temperature_), rule)
+        left = np.flatnonzero(top_odds(shown, float(scaler.temperature_))[0] < answers.claim.threshold)
+        shown, pool = shown.take(left) if len(left) >= _FEWEST_LEFT else shown, pool.take(some)
     choice = choose(
-        corrected[0],
+        shown,
         candidates,
         prefer=asked.prefer,
         calibrated=scaler.temperature_,
-        n_conformal=len(conformal),
+        n_conformal=len(pool),
         even=even,
-        conformal=corrected[1],
+        conformal=pool,
         temperatures=grid,
         claims=checked_claims(asked.claims),
         progress=part_of(progress, parts - 1, parts),
@@ -158,12 +175,9 @@ def fit_split_document(
     recipe, drawn = choice.setting, learned.correction is not None
     if drawn and recipe.seed is not None and options.ids is None:
         options = options._replace(u=draw_uniforms(conformal, recipe.seed))
-    answers, pool, pool_options = None, corrected[1], options
-    if rule is not None:
-        proposal = rule.propose(corrected[0], learned, len(conformal))
-        answers, some = prove_answers(proposal, corrected[1], float(scaler.temperature_), rule)
-        pool, pool_options = corrected[1].take(some), options.rows(some)
-    sets = ConformalClassifier.of(recipe.change(alpha=choice.alpha)).fit(pool, **pool_options._asdict())
+    pool_options = options if answers is None else options.rows(some)
+    with judged_rows():
+        sets = ConformalClassifier.of(recipe.change(alpha=choice.alpha)).fit(pool, **pool_options._asdict())
     if recipe.alpha != choice.alpha:
         u = draw_uniforms(calibration, recipe.seed) if drawn and recipe.seed is not None else None
         sets.tighten(recipe.alpha, corrected[0], u=u)
@@ -201,6 +215,7 @@ def fit_split_document(
             top_rows=tops_of(conformal) is not None,
             calibration_zero_labels=n_zero[0],
             conformal_zero_labels=n_zero[1],
+            training_signs=signs,
         ),
         **fields,
     )
@@ -223,7 +238,7 @@ def fit_split_document(
             *coverage_measures(behind, recipe.alpha),
             *answer_measures(document, conformal, options),
         )
-    document = document.change(measures=(*measures, *_undecided(sets, conformal, options)))
+    document = document.change(measures=(*_unless_in_doubt(measures, signs), *_undecided(sets, conformal, options)))
     _warn_of_classes(document, calibration, conformal)
     return _with_shares(document, corrected[1], sets)
 
@@ -483,7 +498,9 @@ def recalibrate_document(old: Document, conformal: Logits, options: RowOptions) 
         check_rows_for(read_error(f"error<={wanted.error}"), rule.claim.delta, len(conformal), "rows")
         answers, some = prove_answers(rule.proposal, corrected, old.temperature, wanted)
         pool, pool_options = corrected.take(some), options.rows(some)
-    sets = ConformalClassifier.of(old.recipe).fit(pool, **pool_options._asdict())
+    signs = judge_rows(conformal)
+    with judged_rows():
+        sets = ConformalClassifier.of(old.recipe).fit(pool, **pool_options._asdict())
     provenance = msgspec.structs.replace(
         old.provenance,
         conformal_rows=len(conformal),
@@ -491,6 +508,7 @@ def recalibrate_document(old: Document, conformal: Logits, options: RowOptions) 
         recalibrated=True,
         top_rows=tops_of(conformal) is not None,
         conformal_zero_labels=zero_labels(conformal),
+        training_signs=signs,
     )
     warn_of_zero_labels(provenance.conformal_zero_labels, len(conformal))
     fields, weighted = _fields_of_sets(sets, old.is_plain, corrected, options), sets.calibration_.weights is not None
@@ -510,8 +528,27 @@ def recalibrate_document(old: Document, conformal: Logits, options: RowOptions) 
         new = new.change(sizes=_sizes(new, conformal, options))
         measures = [*(one for one in old.measures if one.name in OF_CONFIDENCE), *law]
         measures += answer_measures(new, conformal, options)
-    new = new.change(measures=(*measures, *_undecided(sets, conformal, options)))
+    new = new.change(measures=(*_unless_in_doubt(measures, signs), *_undecided(sets, conformal, options)))
     return _with_shares(new, corrected, sets)
+
+
+def in_doubt(document: Document, signs: str) -> Document:
+    """The document without a promise, because of signs that the model was trained on the rows behind it."""
+    came = msgspec.structs.replace(document.provenance, training_signs=signs)
+    return document.change(provenance=came, measures=tuple(_unless_in_doubt(document.measures, signs)))
+
+
+def with_promise(document: Document) -> Document:
+    """The document with the promise that was in doubt, after fresh rows have kept it."""
+    came = msgspec.structs.replace(document.provenance, training_signs="")
+    plain = document.recipe.grouping is None and not document.is_weighted
+    law = coverage_measures(document.pool_sizes.tolist(), document.recipe.alpha) if plain else []
+    return document.change(provenance=came, measures=(*law, *document.measures))
+
+
+def _unless_in_doubt(measures: Iterable[Measure], signs: str) -> list[Measure]:
+    """What was measured, without the coverage to expect where rows look like training rows."""
+    return [one for one in measures if not signs or one.name != "coverage"]
 
 
 def _with_shares(document: Document, conformal: Logits, fitted: ConformalClassifier) -> Document:
@@ -542,7 +579,7 @@ def at_level(known: Inference, alpha: Alpha) -> Document:
     if exact_level(alpha) == exact_level(old.alpha):
         return old
     text = old.choice.alpha if exact_level(alpha) == exact_level(old.choice.alpha) else str(alpha)
-    law = [] if old.is_weighted else coverage_measures(old.pool_sizes.tolist(), alpha)
+    law = [] if old.is_weighted or old.training_signs else coverage_measures(old.pool_sizes.tolist(), alpha)
     measures = *(one for one in old.measures if one.name in OF_CONFIDENCE), *law
     return old.change(alpha=text, recipe=old.recipe.change(alpha=text), sizes=(), measures=measures)
 

@@ -25,7 +25,7 @@ from thermoset.arrays import Block, Ints, Keys
 from thermoset.data import Logits
 from thermoset.data.splits import split_indices
 from thermoset.errors import DataLeakageWarning, InputError
-from thermoset.predictor.packing import packed, unpacked
+from thermoset.predictor.stored import packed, unpacked
 from thermoset.rows import map_rows, row_array
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from thermoset._version import __version__
 from thermoset.bounds import bytes_of
 from thermoset.data import Logits
-from thermoset.data.top import TopLogits
-from thermoset.data.weights import checked_weights
+from thermoset.data.labels import checked_weights
+from thermoset.data.top_k import TopLogits
 from thermoset.errors import InputError
 from thermoset.io import PREDICTION_SUFFIXES, found_shards, open_blocks, open_predictions, read_values
 from thermoset.io.files import FilePath, as_path, check_folder, errors_about, lock, need, read_at_most, write_whole
@@ -69,7 +69,7 @@ class Reading:
 
     @property
     def sidecars(self) -> tuple[str, ...]:
-        """Columns that npy files have in a file beside them, which is no file of logits."""
+        """Columns that npy files have in a file next to them, which is no file of logits."""
         return tuple(name for name in (self.groups, self.weights, self.labels) if name is not None)
 
     @property
@@ -405,7 +405,7 @@ def _open(predictor: "TwoTemperaturePredictor", job: ShardJob, block_bytes: int)
 
 
 def _rows(job: ShardJob, blocks: LogitBlocks) -> Iterator[tuple[Logits, list[Any] | None, dict[str, Any]]]:
-    """The blocks of a file, with their ids, and with what their sets depend on beside the logits."""
+    """The blocks of a file, with their ids, and with what their sets depend on besides the logits."""
     reading, weights, end = job.reading, None, 0
     if reading.weights is not None:
         others = (reading.labels, reading.id_column, reading.groups, *reading.ignore)

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from thermoset.calibration.calibrator import CalibratedSoftmax, Calibration
 from thermoset.conformal.recipe import Recipe
 from thermoset.data import Logits
-from thermoset.data.top_rows import tops_of
+from thermoset.data.top_k import tops_of
 from thermoset.levels import Alpha, conformal_rank
 from thermoset.metrics.laws import conformal_coverage_distribution
 from thermoset.metrics.probabilities import reliability_from_confidence
-from thermoset.predictor.document import MOST_CUTS, ConfidenceReference, Measure, ReliabilityCounts
 from thermoset.predictor.sets import Inference
+from thermoset.predictor.stored import MOST_CUTS, ConfidenceReference, Measure, ReliabilityCounts
 from thermoset.rows import top_labels
 from thermoset.tuning.choice import Choice, Outlook
 from thermoset.tuning.preferences import Words

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 import thermoset.predictor as package  # its modules of fitting, checking and showing load when they are first used
 from thermoset.conformal.groupings import GroupingLike
-from thermoset.data.estimator import Estimator
-from thermoset.data.fitted import fit_data, predict_data, remember_classes, require_fitted, split_data
+from thermoset.data import as_logits
+from thermoset.data.estimator import Estimator, predict_data, remember_classes, require_fitted, split_data
 from thermoset.errors import InputError
 from thermoset.levels import Alpha
 from thermoset.predictor.document import STORED_BY_DEFAULT, Document, read_document, write_document
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from thermoset.calibration.calibrator import Calibrator
     from thermoset.monitor.promise import Promise
     from thermoset.monitor.report import CheckReport
+    from thermoset.predictor.class_shares import PriorEstimate
     from thermoset.predictor.fit import Progress
-    from thermoset.predictor.label_shift import PriorEstimate
     from thermoset.tuning.choice import Choice
 
 
@@ -68,7 +68,7 @@ class TwoTemperaturePredictor(Estimator):
         What a claim about hard classes rests on, with "protect" and "classes>=0.85"; see `tuning.choose`.
     calibration_fraction : float, optional
         Fraction of the rows that `fit` sets aside for the temperatures; the others set the threshold. By default half,
-        and for "small" and with `answer` a fifth, but at least 1,000 rows (or half, if there are fewer).
+        and for "small" a fifth, but at least 1,000 rows (or half, if there are fewer); with `answer`, at least 100.
 
     Attributes
     ----------
@@ -164,7 +164,8 @@ class TwoTemperaturePredictor(Estimator):
         """
         if logits is None and X is None:
             raise InputError("fit needs rows: fit(logits, labels), or fit(X=logits, y=labels).")
-        data = fit_data(self, X if logits is None else logits, y if labels is None else labels, groups)
+        data = as_logits(X if logits is None else logits, y if labels is None else labels, groups)
+        data.require_labels("TwoTemperaturePredictor.fit")
         options = package.fit.RowOptions(ids, weights)
         with memory_budget(memory):
             self._adopt(package.fit.fit_document(self, data.within_budget(), split_by, options, progress))
@@ -306,7 +307,7 @@ class TwoTemperaturePredictor(Estimator):
         Refused where a trial on the predictor's own conformal rows has shown that estimated shares would do harm.
         """
         data, made = predict_data(self, target), self.document_
-        return package.label_shift.estimate_priors(
+        return package.class_shares.estimate_priors(
             self._inference.correct(data),
             made.temperature,
             package.label_shift.source_counts(made),
@@ -349,7 +350,7 @@ class TwoTemperaturePredictor(Estimator):
         given = self.estimate_priors(target) if priors is None else priors
         other = copy(self)
         other._adopt(
-            package.label_shift.shift_document(self.document_, package.label_shift.make_shift(self.document_, given))
+            package.label_shift.shift_document(self.document_, package.class_shares.make_shift(self.document_, given))
         )
         return other
 
@@ -388,7 +389,14 @@ class TwoTemperaturePredictor(Estimator):
         package.leakage.refuse_leakage(self.document_, data)
         from thermoset.monitor.check import check_rows  # noqa: PLC0415 - predicting does without
 
-        return check_rows(self._inference, data, y, fail_on, weights)
+        report = check_rows(self._inference, data, y, fail_on, weights)
+        self._accept(report)
+        return report
+
+    def _accept(self, report: "CheckReport") -> None:
+        """State the promise from now on, where it was in doubt and fresh rows kept it."""
+        if report.ok and self.document_.training_signs:
+            self._adopt(package.fit.with_promise(self.document_))
 
     @property
     def _promise(self) -> "Promise":

@@ -24,10 +24,11 @@ from thermoset.conformal.bounds import middle_confidences
 from thermoset.conformal.calibration_scores import CalibrationScores, group_codes, own_weights
 from thermoset.conformal.scoring import Scoring, block_sets, predict_sets, predict_sizes, undecided_rows
 from thermoset.data import Logits
-from thermoset.data.top_rows import tops_of
+from thermoset.data.top_k import tops_of
 from thermoset.decisions import references, set_thresholds
 from thermoset.errors import InputError
-from thermoset.predictor.document import Document, StoredAnswers, Thresholds, checksum_of
+from thermoset.predictor.document import Document, checksum_of
+from thermoset.predictor.stored import StoredAnswers, Thresholds
 from thermoset.rows import block_rows, map_rows, top_labels
 from thermoset.uniforms import Randomness, draw_uniforms
 

@@ -1,11 +1,10 @@
 """What a notebook shows for a fitted predictor."""
 
-from html import escape
+from contextlib import suppress
 
-from thermoset.notebook import html_curves, html_table
+from thermoset.errors import MissingExtraError
 from thermoset.predictor.document import Document
-
-__all__ = ["predictor_html"]
+from thermoset.text_tables import html_paragraphs
 
 
 def predictor_html(made: Document) -> str:
@@ -22,25 +21,9 @@ def predictor_html(made: Document) -> str:
             f" Conformal rows have weights: {made.provenance.conformal_rows:,} rows are worth "
             f"{made.effective_rows:,.1f} equally weighted rows, and rows to predict need weights too."
         )
-    rows = [
-        [
-            at.name,
-            f"{at.temperature:.2f}",
-            *map(_known, (at.class_gap, at.worst_tenth)),
-            f"{at.size:.2f}",
-            f"{at.empty_share:.1%}",
-        ]
-        for at in choice.outlooks
-    ]
-    table = html_table(["sets at", "T", choice.words.gap, "worst tenth", "labels", "empty"], rows)
-    marks = {at.name: at.temperature for at in choice.outlooks}
-    curves = {"labels in a set": choice.curve.size, f"unevenness of {choice.words.many}": choice.curve.loss}
-    plots = [
-        html_curves(title, choice.curve.temperatures, {made.recipe.method.name: values}, marks)
-        for title, values in curves.items()
-    ]
-    return f"<div><p>{escape(head)}</p>{table}{''.join(plots)}</div>"
+    drawn = ""
+    with suppress(MissingExtraError, ArithmeticError, ValueError):  # no Matplotlib, or numbers beyond any axis
+        from thermoset.plots import choice_figure, inline  # noqa: PLC0415  (only notebooks ask)
 
-
-def _known(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.3f}"
+        drawn = inline(choice_figure(choice, made.temperature), f"Sizes and {choice.words.gap} against temperature")
+    return f"{html_paragraphs(head)}{choice.to_table().to_html()}{drawn}"

@@ -2,21 +2,19 @@
 
 They are self-contained HTML, made from numbers that are collected first.
 
-================  =====================================================================================
-`record`          every number of the page, in one frozen record
-`naming`          names as the page shows them
-`roles`           which rows may judge: never those that set the threshold
-`set_facts`       what the sets look like: sizes, pairs, examples, movements
-`build`           collects the record from the public functions
-`charts`          Vega-Lite charts of the record
-`guideline`       the drawing of the two branches: confidence from T*, sets from T-hat
-`words`           what the words of the pages mean
-`shell`           what every page needs: base template, style, scripts, and the libraries it draws with, in one file
-`page`            the page of a report
-`timeline`        batches along an axis of time
-`headline`        where a watched predictor stands, in a sentence
-`over_time`       the page over time of `thermoset.monitor`
-================  =====================================================================================
+==================  ===================================================================================
+`record`            every number of the page, in one frozen record
+`build`             collects the record from the public functions; which rows may judge; what the sets look like
+`page`              the page of a report: its numbers put into a template
+`timeline`          batches along an axis of time
+`over_time`         the page over time of `thermoset.monitor`, and its headline
+`vega`              what charts are put together from: Vega-Lite as plain dicts, and how curves look
+`charts`            the charts of the report: trade-off, alternatives, calibration
+`set_charts`        those of its sets: classes, groups, parts of the rows, sizes
+`monitor_charts`    the charts of the page over time
+`words`             what the words of the pages mean, and the glossary
+`shell`             what every page needs: numbers, templates, and the libraries it draws with, in one file
+==================  ===================================================================================
 """
 
 from lazy_loader import attach as _attach

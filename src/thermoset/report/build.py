@@ -1,17 +1,20 @@
 """Collecting every number of the page, from the public functions that compute them."""
 
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.arrays import Bools, Floats, Ints
 from thermoset.calibration.calibrator import CalibratedSoftmax
 from thermoset.calibration.confidence import top_odds
 from thermoset.conformal import ConformalClassifier, fitted_at
-from thermoset.data import Logits
-from thermoset.data.fitted import predict_data, require_fitted
+from thermoset.data import Groups, Logits
+from thermoset.data.estimator import predict_data, require_fitted
+from thermoset.data.splits import split_indices
 from thermoset.decisions import count_answers
 from thermoset.errors import InputError
 from thermoset.levels import exact_level, rows_needed
@@ -27,16 +30,13 @@ from thermoset.monitor.check import check_rows
 from thermoset.paper.theory import critical_temperature
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.predictor.document import Document
+from thermoset.predictor.leakage import find_leakage, find_split, fingerprint
 from thermoset.predictor.sets import Inference
-from thermoset.report.record import Examples, Reliability, Report, RiskPoint
-from thermoset.report.roles import Roles, roles_of
-from thermoset.report.set_facts import movements, pick_examples, set_facts, sets_of_examples
+from thermoset.report.record import Examples, LabelPair, Movement, Reliability, Report, RiskPoint, SetFacts
 from thermoset.rows import top_labels
 from thermoset.scores import SCORES
 from thermoset.sweeping import Sweep, sweep
 from thermoset.tuning import default_grid
-
-__all__ = ["build_report"]
 
 Progress = Callable[[int, int], None]
 
@@ -48,7 +48,50 @@ _BY_CLASS_CELLS = 60_000_000  # rows x classes x temperatures x trials that thre
 _MORE_ALPHAS = (0.05, 0.1, 0.2)
 _CONFORMAL_PART = 0.5  # of a split of the sweep; the rest is evaluated
 _LEAST_ROWS = 10  # half of them set thresholds at other temperatures, the others are shown
-_BLOCK = 4096  # rows whose probabilities are formed at once
+_BLOCK = 4096  # rows at once: their probabilities, or counts of labels, which single precision holds exactly
+
+
+# ---- which rows may judge: never those that set the threshold -------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Roles:
+    """Row numbers by what they do on the page, and the hash of all rows.
+
+    `judged`: the predictor is measured on them. `reference`: they set thresholds at temperatures for which the
+    predictor has none. `compared`: sets at those temperatures are shown for them.
+    """
+
+    sha256: str
+    origin: Literal["fresh", "calibration"]
+    judged: Ints
+    reference: Ints
+    compared: Ints
+
+
+def roles_of(data: Logits, made: Document, split_by: Any = None) -> Roles:
+    """Find out whether the predictor was made from these rows, and give every row its role.
+
+    All rows that it was made from are split as then: the calibration rows judge, the conformal rows are the reference.
+    Rows that set the threshold are refused otherwise. Rows that are new to it, and calibration rows, all judge, and are
+    halved at random for the comparison of temperatures.
+    """
+    matched = find_leakage(made, data)
+    seen = fingerprint(data)
+    split = find_split(data, made, split_by)
+    if split is not None:
+        return Roles(seen, "calibration", split[0], split[1], split[0])
+    if matched.conformal.leaked:
+        raise InputError(
+            f"{matched.sentence}, and coverage on rows that set the threshold shows nothing. Pass fresh labelled rows, "
+            "or all rows that the predictor was fitted on, in the same order and with the same split_by."
+        )
+    reference, compared = split_indices(len(data), 0.5, random_state=made.recipe.random_state)
+    origin: Literal["fresh", "calibration"] = "calibration" if matched.calibration.leaked else "fresh"
+    return Roles(seen, origin, np.arange(len(data)), reference, compared)
+
+
+# ---- the numbers -----------------------------------------------------------------------------------------------------
 
 
 def build_report(
@@ -80,7 +123,7 @@ def build_report(
     trials : int
         Random splits behind the curves.
     progress : callable
-        Told (done, total) as the work proceeds.
+        Called with (done, total) as the work proceeds.
 
     Examples
     --------
@@ -177,7 +220,7 @@ def _sweeps(data: Logits, made: Document, alphas: tuple[float, ...], trials: int
     recipe = made.recipe
     own, kind = recipe.score, recipe.grouping
     marks = [1.0, made.temperature, made.temperature_sets, *([] if made.choice.peak is None else [made.choice.peak])]
-    # Beside other sets, thresholds by class are shown at the marked temperatures and at the predictor's level only.
+    # Next to other sets, thresholds by class are shown at the marked temperatures and at the predictor's level only.
     grid = np.unique(marks if kind is None else [*default_grid(made.temperature, coarse=True), *marks])
     affordable = _BY_CLASS_CELLS // (data.n_rows * data.n_classes * len(grid))
     shared: dict[str, Any] = {
@@ -274,4 +317,118 @@ def _calibration(judged: Logits, name: str, softmax: CalibratedSoftmax) -> Relia
         nll=float(loss.mean()),
         brier=squares / len(judged),
         classwise=calibration_of_bins(bins),
+    )
+
+
+# ---- what the sets look like -----------------------------------------------------------------------------------------
+
+_PAIRS = 30
+
+
+def set_facts(sets: Bools, labels: Ints, groups: Groups | None = None) -> SetFacts:
+    """Sizes, mean size by class, and the most frequent pairs.
+
+    >>> sets = np.array([[1, 1, 0], [1, 1, 1], [0, 1, 0]], dtype=bool)
+    >>> facts = set_facts(sets, labels=np.array([0, 2, 2]))
+    >>> facts.sizes.tolist(), facts.class_sizes.tolist(), facts.pairs[0]
+    ([0, 1, 1, 1], [2.0, nan, 2.0], LabelPair(first=0, second=1, count=2))
+    """
+    sizes = np.count_nonzero(sets, axis=1)
+    n_classes = sets.shape[1]
+    return SetFacts(
+        sizes=np.bincount(sizes),
+        class_sizes=_mean_sizes(sizes, labels, n_classes),
+        group_sizes=None if groups is None else _mean_sizes(sizes, groups.codes, len(groups.names)),
+        pairs=label_pairs(sets),
+    )
+
+
+def _mean_sizes(sizes: Ints, codes: Ints, count: int) -> Floats:
+    """Mean size by class or group; NaN where there are no rows."""
+    rows, total = np.bincount(codes, minlength=count), np.bincount(codes, weights=sizes, minlength=count)
+    return np.asarray(np.divide(total, rows, out=np.full(count, np.nan), where=rows > 0))
+
+
+def label_pairs(sets: Bools, most: int = _PAIRS) -> tuple[LabelPair, ...]:
+    """The pairs of labels that most sets hold together, the most frequent first.
+
+    >>> label_pairs(np.array([[True, False, True], [True, True, True]]), most=2)
+    (LabelPair(first=0, second=2, count=2), LabelPair(first=0, second=1, count=1))
+    """
+    n_classes = sets.shape[1]
+    together = np.zeros((n_classes, n_classes), dtype=np.int64)
+    for start in range(0, len(sets), _BLOCK):
+        block = sets[start : start + _BLOCK].astype(np.float32)
+        together += (block.T @ block).astype(np.int64)
+    first, second = np.triu_indices(n_classes, 1)
+    counts = together[first, second]
+    best = np.argsort(-counts, kind="stable")[:most]
+    return tuple(LabelPair(int(first[i]), int(second[i]), int(counts[i])) for i in best if counts[i])
+
+
+def movements(
+    predictor: TwoTemperaturePredictor, models: Mapping[float, ConformalClassifier], compared: Logits
+) -> tuple[Movement, ...]:
+    """How many sets grow, stay and shrink from T = 1 to T*, and to T-hat; `models` by temperature.
+
+    At T-hat the sets are the predictor's own, also where T = 1 or T* is the same temperature.
+    """
+    made, known = predictor.document_, predictor._inference
+    rows, u = known.correct(compared), known.drawn_before(compared, None)
+
+    def sizes_at(temperature: float) -> Ints:
+        own = temperature == made.temperature_sets
+        return predictor.set_sizes(compared) if own else models[temperature].set_sizes(rows, u=u)
+
+    before = sizes_at(1.0)
+    after = {name: (t, sizes_at(t)) for name, t in (("T*", made.temperature), ("T-hat", made.temperature_sets))}
+    return tuple(
+        Movement(
+            name,
+            temperature,
+            grown=int(np.count_nonzero(sizes > before)),
+            same=int(np.count_nonzero(sizes == before)),
+            shrunk=int(np.count_nonzero(sizes < before)),
+        )
+        for name, (temperature, sizes) in after.items()
+    )
+
+
+def pick_examples(sizes: Ints, allowed: Ints, count: int) -> Ints:
+    """Places of rows with small, middling and large sets, from `allowed` ones.
+
+    >>> pick_examples(np.array([5, 1, 3, 2, 9]), np.array([0, 1, 2, 3]), count=3).tolist()
+    [1, 3, 0]
+    """
+    order = allowed[np.argsort(sizes[allowed], kind="stable")]
+    if len(order) <= count:
+        return order
+    return order[np.linspace(0, len(order) - 1, count).astype(np.int64)]
+
+
+def sets_of_examples(
+    predictor: TwoTemperaturePredictor,
+    models: Mapping[float, ConformalClassifier],
+    shown: Logits,
+    rows: Ints,
+    alphas: Sequence[float],
+    images: Mapping[int, NDArray[np.generic]],
+) -> Examples:
+    """Sets of some rows under each model, by temperature, at each level; those of the predictor where it has them."""
+    made, known = predictor.document_, predictor._inference
+    answers, corrected, u = predictor.predict_arrays(shown), known.correct(shown), known.drawn_before(shown, None)
+    swept = np.stack([model.predict_sets(corrected, alphas, u=u) for model in models.values()])
+    own = list(alphas).index(float(exact_level(made.recipe.alpha)))
+    place = {t: i for i, t in enumerate(models)}
+    swept[place[made.temperature_sets], own] = answers.sets
+    named = {"T = 1": 1.0, "T*": made.temperature, "T-hat": made.temperature_sets}
+    return Examples(
+        rows=rows,
+        labels=shown.require_labels("a report"),
+        predicted=answers.labels,
+        confidence=answers.confidence,
+        order=np.argsort(-corrected.logits, axis=1, kind="stable"),
+        named={name: swept[place[t], own] for name, t in named.items()},
+        swept=swept,
+        images=tuple(images.get(int(row)) for row in rows),
     )

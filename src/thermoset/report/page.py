@@ -1,12 +1,12 @@
 """The page: a template filled with a report's numbers."""
 
 import base64
+import io
 import math
 import os
-import struct
-import zlib
 from collections.abc import Callable
 from functools import partial
+from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,16 +19,12 @@ from thermoset.levels import exact_level
 from thermoset.metrics import METRICS
 from thermoset.monitor.report import CoverageTable
 from thermoset.quoting import printable
-from thermoset.report.guideline import guideline
-from thermoset.report.naming import shortened
+from thermoset.report import charts, set_charts
 from thermoset.report.record import Examples, Report
-from thermoset.report.shell import along, bar_start, filled, markup, write_html
-from thermoset.report.who_pays import who_pays
+from thermoset.report.shell import along, bar_start, filled, markup, number, page_file, shortened, write_html
 from thermoset.report.words import SCORE_WORDS, words
 from thermoset.sweeping import standard_error
 from thermoset.tuning.choice import alternatives, front_titles, is_stricter, tells_setting
-
-__all__ = ["render_page", "write_page"]
 
 _NORMAL = 1.96  # standard errors of a 95% interval
 _SHOWN_LABELS = 8  # of a set, and the true one; the others are counted
@@ -49,9 +45,6 @@ def write_page(report: Report, path: str | os.PathLike[str]) -> None:
 
 def render_page(report: Report) -> str:
     """The page as HTML: self-contained, it asks for nothing over a network."""
-    need("altair", "report", "an HTML report")
-    from thermoset.report import charts  # noqa: PLC0415 (needs altair)
-
     return filled(
         "report.html",
         ("slider.js",),
@@ -62,6 +55,7 @@ def render_page(report: Report) -> str:
         came=report.document.provenance,
         choice=report.document.choice,
         over=report.document.choice.words,
+        headline=_headline(report),
         drawing=_drawing(report),
         measures={measure.name: measure for measure in report.document.measures},
         charts=charts.all_charts(report),
@@ -71,18 +65,18 @@ def render_page(report: Report) -> str:
         legend=charts.legend(report),
         instead=alternatives(report.document.choice),
         fronts=front_titles(report.document.choice),
-        paid=who_pays(report.document.choice),
+        paid=report.payers,
         fifths=charts.FIFTHS,
         stricter=is_stricter(report.document.choice),
         whole_setting=tells_setting(report.document.choice),
         promised=float(1 - exact_level(report.document.choice.alpha)),
         level=lambda alpha: float(exact_level(alpha)),
         parts=list(_parts(report)),
-        part_gaps=[(charts.PART_TITLES[of.by], of) for of in report.check.parts.gaps],
+        part_gaps=[(set_charts.PART_TITLES[of.by], of) for of in report.check.parts.gaps],
         classes=_least_covered(report.check.classes),
         groups=_groups(report),
         kind=report.document.grouping,
-        strip_from=charts.HEAT_STRIP_FROM,
+        strip_from=set_charts.HEAT_STRIP_FROM,
         bar_from=bar_start(report.check.classes.low),
         along=partial(along, bar_start(report.check.classes.low)),
         flagged=set(report.check.classes.under_covered.tolist()),
@@ -92,6 +86,21 @@ def render_page(report: Report) -> str:
         examples=list(_examples(report)),
         picture=_picture,
     )
+
+
+def _headline(report: Report) -> Any:
+    """What one gets, before how: labels in a set, how often it holds the truth, and how often for hard classes."""
+    seen, outlook = report.check, report.document.choice.outlook
+    said = markup("Sets of {} labels on average hold the true label {} times in 100{}.")
+    hard: Any = ""
+    if outlook.worst_tenth is not None and not report.document.is_moved:
+        tenth = number("head.worst_tenth", 100 * outlook.worst_tenth, ".0f")
+        hard = markup("; in the hardest tenth of {}, about {} times").format(report.document.choice.words.many, tenth)
+    size, coverage = (
+        number("head.size", seen.avg_size, ".1f"),
+        number("head.coverage", 100 * seen.marginal.coverage, ".0f"),
+    )
+    return said.format(size, coverage, hard)
 
 
 def _drawing(report: Report) -> Any:
@@ -223,13 +232,22 @@ def _examples(report: Report) -> Any:
 
 def _picture(image: NDArray[np.generic]) -> str:
     """A 2-d array as a PNG to be put into the page: True is ink; other arrays are grey levels from 0 to 255."""
-    grey = np.where(image, 0, 255) if image.dtype == np.bool_ else np.asarray(image)
-    pixels = grey.astype(np.uint8)
-    height, width = pixels.shape
-    lines = np.hstack([np.zeros((height, 1), dtype=np.uint8), pixels])  # each line begins with its filter: none
-    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    parts = ((b"IHDR", head), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
-    content = b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in parts
-    )
-    return "data:image/png;base64," + base64.b64encode(content).decode()
+    pixels = np.where(image, 0, 255) if image.dtype == np.bool_ else np.asarray(image)
+    stream = io.BytesIO()
+    need("PIL.Image", "report", "a page with pictures").fromarray(pixels.astype(np.uint8)).save(stream, "PNG")
+    return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
+
+
+def guideline(
+    star: str = "T*", hat: str = "T\u0302", score: str = "score", coverage: str = "1 \u2212 \u03b1 of rows"
+) -> str:
+    """The paper's guideline as SVG that stands alone: the same logits, one temperature for confidence, one for sets.
+
+    Where a page has colours of its own it takes those.
+
+    >>> drawing = guideline("T* = 1.23", score="RAPS score")
+    >>> "\u00f7 T* = 1.23</text>" in drawing, "RAPS score</text>" in drawing
+    (True, True)
+    """
+    filled = {"star": star, "hat": hat, "score": score, "coverage": coverage}
+    return page_file("guideline.svg").format(**{name: escape(text) for name, text in filled.items()})

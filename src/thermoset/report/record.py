@@ -13,10 +13,10 @@ from thermoset.metrics import ClasswiseCalibration, NoiseFloor, ReliabilityTable
 from thermoset.monitor.report import CheckReport
 from thermoset.predictor.document import Document
 from thermoset.quoting import Brief, printable
-from thermoset.report.naming import shortened
+from thermoset.report.shell import shortened
 from thermoset.sweeping import Sweep
-
-__all__ = ["Examples", "LabelPair", "Movement", "Reliability", "Report", "SetFacts"]
+from thermoset.tuning import Outlook
+from thermoset.tuning.choice import MissBreakdown
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,6 +106,14 @@ class RiskPoint(NamedTuple):
     high: float
 
 
+class Payer(NamedTuple):
+    """A setting with what it is called in a sentence, and which rows are missed there, as alpha allows."""
+
+    name: str
+    outlook: Outlook
+    misses: MissBreakdown
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Report(Brief):
     """Everything on the page.
@@ -179,6 +187,18 @@ class Report(Brief):
         if made.choice.peak is not None:
             marks["T_c"] = made.choice.peak
         return marks | {"theory": self.critical}
+
+    @property
+    def payers(self) -> tuple[Payer, ...]:
+        """T = 1 and the recommendation, or this alone where it is T = 1; nothing where misses are unknown."""
+        choice = self.document.choice
+        one, chosen = choice.outlooks[0], choice.outlook
+        if one.misses is None or chosen.misses is None or not choice.frontier:
+            return ()
+        if one.setting == chosen.setting:
+            return (Payer("recommended", chosen, chosen.misses),)
+        other = "" if one.setting.kind == chosen.setting.kind else f" ({one.setting.kind})"
+        return Payer(f"{one.name}{other}", one, one.misses), Payer("recommended", chosen, chosen.misses)
 
     def class_name(self, label: int) -> str:
         """Name of a class as the page shows it; its number where classes have no names."""

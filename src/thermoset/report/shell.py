@@ -7,8 +7,10 @@ Pages extend `base.html`, which holds the head, the style, the libraries and the
 import math
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +20,7 @@ from thermoset.arrays import Floats
 from thermoset.errors import InputError
 from thermoset.io.files import as_path, check_targets, errors_about, need, write_whole
 from thermoset.quoting import printable
-from thermoset.report.glossary import GLOSSARY_BUTTON, glossary_html, term_button, with_symbols
-
-__all__ = ["along", "bar_start", "coded", "filled", "markup", "number", "page_file", "signs", "symbols", "write_html"]
+from thermoset.report.words import GLOSSARY_BUTTON, glossary_html, term_button, with_symbols
 
 _PURPOSE = "an HTML report"
 
@@ -58,6 +58,18 @@ def write_html(path: str | os.PathLike[str], what: str, render: Callable[[], str
     content = render().encode()
     with errors_about(target, "written"), write_whole(target) as stream:
         stream.write(content)
+
+
+_LONGEST = 60  # letters of a name
+
+
+def shortened(text: str, mark: str) -> str:
+    """Text of at most 60 characters; a longer one is cut, and `mark` keeps it apart from others that begin alike.
+
+    >>> shortened("a cat", "class 3"), shortened("long " * 20, "class 3")
+    ('a cat', 'long long long long long long long long long long… (class 3)')
+    """
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - len(mark) - 4].rstrip()}… ({mark})"
 
 
 def number(key: str, value: float | None, spec: str = ".3f") -> Any:
@@ -126,6 +138,20 @@ def page_file(name: str) -> str:
 
 @cache
 def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed; nothing in them may close the script they stand in."""
-    bundle: str = need("vl_convert", "report", _PURPOSE).javascript_bundle()
-    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+    """Vega, Vega-Lite and Vega-Embed; nothing in them may close the script they stand in.
+
+    To put them together takes seconds, so they are kept in the user's cache folder, by version.
+    """
+    maker = need("vl_convert", "report", _PURPOSE)
+    kept = None
+    with suppress(OSError, RuntimeError):  # a user without a home has no such folder
+        base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
+        kept = Path(base) / "thermoset" / f"vega-{maker.__version__}.js"
+        return kept.read_text(encoding="utf-8")
+    bundle: str = maker.javascript_bundle().replace("</script", "<\\/script").replace("<!--", "<\\!--")
+    if kept is not None:
+        with suppress(OSError, InputError):  # a page does without
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            with write_whole(kept) as stream:
+                stream.write(bundle.encode())
+    return bundle

@@ -11,11 +11,9 @@ import numpy as np
 from thermoset.metrics.laws import Interval, clopper_pearson
 from thermoset.monitor.status import BatchRecord
 from thermoset.quoting import printable
-from thermoset.report.naming import shortened
+from thermoset.report.shell import shortened
 
-__all__ = ["Span", "Timeline", "exact_intervals"]
-
-_MOST_SPANS = 120  # points of a chart that can still be told apart
+_MOST_SPANS = 120  # points of a chart that can still be distinguished
 _MOST_STEPS = 500  # points of a line; more cannot be seen
 
 
@@ -131,7 +129,7 @@ class Timeline:
         return max(1, -(-len(self.batches) // _MOST_SPANS))
 
     def spans(self) -> list[Span]:
-        """Batches as points of charts; neighbours are put together where there are too many to be told apart."""
+        """Batches as points of charts; neighbours are put together where there are too many to be distinguished."""
         step, found = self.together, []
         for first in range(0, len(self.batches), step):
             last = min(first + step, len(self.batches)) - 1

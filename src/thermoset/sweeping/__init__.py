@@ -15,7 +15,7 @@ from thermoset.arrays import Ints
 from thermoset.bounds import checked_seed, whole_number
 from thermoset.conformal.groupings import GroupingLike, resolve_grouping, text_of
 from thermoset.data import Logits, as_logits
-from thermoset.data.splits import group_codes
+from thermoset.data.splits import split_codes
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.metrics import asked_metrics, group_metrics
@@ -135,7 +135,7 @@ def sweep(
         n_jobs=None if n_jobs is None else whole_number(n_jobs, "n_jobs", 1, MOST_THREADS, "None uses all cores."),
         added=(*(group_metrics() if data.groups is not None else ()), *asked_metrics(metrics)),
     )
-    together = None if split_by is None else group_codes(split_by, len(data), "split_by")
+    together = None if split_by is None else split_codes(split_by, len(data))
     protocol = Protocol(calibration_fraction, cp_fraction, checked_seed(random_state), randomized, together)
     count = whole_number(trials, "trials", 1, MOST_TRIALS, "Try 100.")
     kind = resolve_grouping(grouping)

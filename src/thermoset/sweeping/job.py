@@ -32,11 +32,10 @@ from thermoset.sweeping.engine import (
     class_thresholds,
     count_class_sets,
     count_sets,
-    expected_misses,
-    expected_totals,
     label_parts,
     trial_thresholds,
 )
+from thermoset.sweeping.expectations import expected_misses, expected_totals
 from thermoset.sweeping.protocol import Protocol, draw_trials
 
 
@@ -74,7 +73,7 @@ class SweepJob:
 
 
 def bytes_needed(data: Logits, job: SweepJob, trials: int) -> int:
-    """About how much memory a sweep takes beside its input and the budgets of its loops: the result and the counts."""
+    """About how much memory a sweep takes besides its input and the budgets of its loops: the result and the counts."""
     return data.n_classes * trials * 48 + math.prod(job.shape) * len(job.metrics) * trials * 8
 
 

@@ -1,6 +1,7 @@
 """The result of a sweep: per-trial values, and the tidy table of their means."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -166,7 +167,7 @@ class Sweep(AsTable):
 
     def save(self, path: str | Path, *, per_trial: bool = False) -> None:
         """Write the table to a `.csv` or `.parquet` file, completely or not at all."""
-        from thermoset.io.columns import write_table  # noqa: PLC0415 (only those who write)
+        from thermoset.io.predictions import write_table  # noqa: PLC0415 (only those who write)
 
         write_table(path, self.trial_columns() if per_trial else self.columns())
 
@@ -178,11 +179,21 @@ class Sweep(AsTable):
         )
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: where class gaps are smallest, and the curves of sizes and gaps at the first alpha."""
-        from thermoset.notebook import html_sweep  # noqa: PLC0415  (only notebooks ask)
+        """What a notebook shows: where class gaps are smallest, and with Matplotlib the curves."""
+        found = [METRICS[name] for name in ("avg_size", "top_coverage_gap") if name in self.metrics]
+        names, t, lines = [metric.title for metric in found], self.temperatures.tolist(), []
+        for method in self.methods:
+            for alpha in self.alphas if found else ():
+                curves = [self.curve(metric.name, method, alpha) for metric in found]
+                best = int(np.argmin(np.nan_to_num(curves[-1], nan=np.inf)))
+                lines.append((method, f"{alpha:g}", f"{t[best]:g}", *(f"{curve[best]:.3f}" for curve in curves)))
+        head = ("method", "alpha", *(f"T with the least {name}" for name in names[-1:]), *names)
+        drawn = ""
+        with suppress(MissingExtraError):
+            from thermoset.plots import inline, sweep_figure  # noqa: PLC0415  (only notebooks ask)
 
-        shown = (METRICS[name] for name in ("avg_size", "top_coverage_gap") if name in self.metrics)
-        return html_sweep(self, {metric.name: metric.title for metric in shown})
+            drawn = inline(sweep_figure(self), "Curves against temperature")
+        return f"{TextTable('sweep', repr(self), head, tuple(lines)).to_html()}{drawn}"
 
     def _index(self, shape: tuple[int, ...]) -> dict[str, list[Any]]:
         """Labels of the first four axes for every entry of an array of this shape."""

@@ -29,7 +29,7 @@ from thermoset.uniforms import Randomness
 def run_any(
     data: Logits, job: SweepJob, grouping: Grouping | None, trials: int, protocol: Protocol, progress: Progress | None
 ) -> SweptValues:
-    """Measure every score by the loops it takes; `progress` is told (done, total)."""
+    """Measure every score by the loops it takes; `progress` is called with (done, total)."""
     by_loops = grouping is None or not (grouping.limits_ranks or grouping.of_rows)
     fast = [m for m, score in enumerate(job.scores) if score.prefixes and by_loops]
     parts = [*([fast] if fast else []), *([m] for m in range(len(job.scores)) if m not in fast)]

@@ -5,10 +5,10 @@ from .choice import MissBreakdown as MissBreakdown
 from .choice import Outlook as Outlook
 from .choice import Signal as Signal
 from .choice import TradeOff as TradeOff
-from .choose import Search as Search
 from .choose import choose as choose
-from .choose import default_grid as default_grid
-from .choose import menu as menu
-from .choose import settle as settle
 from .preferences import Preference as Preference
 from .preferences import read_preference as read_preference
+from .search import Search as Search
+from .search import default_grid as default_grid
+from .search import menu as menu
+from .search import settle as settle

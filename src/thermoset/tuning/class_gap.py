@@ -34,7 +34,8 @@ _BATCHES = 16  # of the rows of a class: their sums carry the correlation betwee
 _SIMULATIONS = 400
 _CONFIDENCE = 0.95
 _CONFIDENCE_OF_FEW, _MANY_CLASSES = 0.97, 20  # the gaps of few classes say little about the population to simulate
-_PRIOR_MISSES = 5.0  # what the variance of the field is worth beside that of a class, in missed rows
+_PRIOR_MISSES = 5.0  # what the variance of the field is worth compared with that of a class, in missed rows
+_LEAST_REAL = 0.05  # the share of a class's gap that is taken to be real, however few its rows
 _MOST_UNSEEN = 0.1  # share of classes with fewer than two rows, beyond which nothing is said
 _NORMAL = 1.96  # standard errors of a 95% interval
 _REPRESENTED = 12  # settings that stand for all those searched: neighbours hardly differ
@@ -169,13 +170,14 @@ class ClassHits:
         has is not known: m is taken half-way to the side where variances are larger.
         """
         sample = self.sample
-        length = np.sqrt(np.maximum(self._mean(self.gap**2), 1e-300))
-        gaps = np.clip(np.reshape(gap, (-1, 1)) * self.gap / length[:, None], self.level - 1, self.level * 0.95)
-        binary = (self.mean * (1 - self.mean) / (sample.counts - 1)).sum(axis=1)
-        scale = self.variance.sum(axis=1) / np.maximum(binary, 1e-300)
+        real = self.gap * np.maximum(1 - self.variance / np.maximum(self.gap**2, 1e-300), _LEAST_REAL)
+        length = np.sqrt(np.maximum(self._mean(real**2), 1e-300))
+        gaps = np.clip(np.reshape(gap, (-1, 1)) * real / length[:, None], self.level - 1, self.level * 0.95)
+        misses = sample.counts * (1 - self.mean)
+        binary = self.mean * (1 - self.mean) / (sample.counts - 1)
+        scale = (self.variance * misses).sum(axis=1) / np.maximum((binary * misses).sum(axis=1), 1e-300)
         covered = 1 - self.level + (gaps - np.abs(gaps)) / 2
         field = np.minimum(scale, 1.0)[:, None] * covered * (1 - covered) / sample.counts
-        misses = sample.counts * self.level
         return gaps, (self.variance * misses + field * _PRIOR_MISSES) / (misses + _PRIOR_MISSES)
 
     def _noises(self) -> Iterator[tuple[slice, Floats]]:

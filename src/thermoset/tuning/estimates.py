@@ -39,7 +39,8 @@ from thermoset.metrics import coverage_gaps, top_gap
 from thermoset.quoting import quoted
 from thermoset.rows import Progress, SortedRows, Sorter, Spills, part_of, run_tasks, sum_rows
 from thermoset.sweeping import sweep
-from thermoset.sweeping.engine import expected_hits, label_parts, solve_thresholds
+from thermoset.sweeping.engine import label_parts
+from thermoset.sweeping.expectations import expected_hits, solve_thresholds
 from thermoset.tuning.class_gap import ClassGaps, ClassHits, ClassSample
 from thermoset.tuning.preferences import WORDS, EvenOver
 from thermoset.uniforms import stream
@@ -161,23 +162,20 @@ class Sample:
         dealt = np.bincount(self._cell, values, minlength=shape[0] * shape[1]).reshape(shape)
         return np.vstack([dealt.sum(axis=0), dealt[self._halves].sum(axis=1)])
 
-    def losses(self, hits: Floats, levels: Sequence[float]) -> Floats:
-        """Class losses of all rows and of each half, (1 + halves,), from hits (levels, n)."""
-        total, present = np.zeros(_HALVES + 1), self._half_counts > 0
-        for level, hit in zip(levels, hits, strict=True):
-            gaps = self._half_gaps(hit, 1 - level)
-            total += np.where(present, gaps**2, 0.0).sum(axis=1) / (level * (1 - level))
-        return np.asarray(total / np.maximum(present.sum(axis=1), 1))
+    def losses(self, hits: Floats, levels: Sequence[float], *, halves: bool = True) -> Floats:
+        """Class losses of all rows, and of each half, (1 + halves,), from hits (levels, n).
 
-    def _half_gaps(self, hit: Floats, covered: float) -> Floats:
-        """How much more of each class is covered than of all rows, in all rows and in each half.
-
-        `covered` is what all rows were to have; halves have thresholds of their own, which hold theirs in place.
+        All rows were to have the level as their misses; halves have thresholds of their own, which hold theirs.
         """
-        sums = self._of_halves(hit)
-        whole = sums.sum(axis=1, keepdims=True) / np.maximum(self._half_counts.sum(axis=1, keepdims=True), 1)
-        whole[0] = covered
-        return np.asarray(sums / np.maximum(self._half_counts, 1) - whole)
+        counts = self._half_counts if halves else self.counts[None]
+        total, present, rows = np.zeros(len(counts)), counts > 0, np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        for level, hit in zip(levels, hits, strict=True):
+            sums = self._of_halves(hit) if halves else self.by_part(hit)[None]
+            whole = sums.sum(axis=1, keepdims=True) / rows
+            whole[0] = 1 - level
+            gaps = np.where(present, sums / np.maximum(counts, 1) - whole, 0.0)
+            total += (gaps**2).sum(axis=1) / (level * (1 - level))
+        return np.asarray(total / np.maximum(present.sum(axis=1), 1))
 
 
 # ---- levels ----------------------------------------------------------------------------------------------------------
@@ -217,7 +215,7 @@ def _loss_levels(alpha: Alpha) -> list[float]:
 
 
 class Pick(NamedTuple):
-    """A temperature of a candidate, by its place, and what speaks for it.
+    """A temperature of a candidate, by its place, and the reasons for it.
 
     met : whether a budget is kept; beats : the share of random halves in which its class loss is below that of T = 1;
     tried : the temperature that T = 1 was preferred to; halves : between which temperatures halves would choose.
@@ -234,12 +232,11 @@ class Pick(NamedTuple):
 class Estimates:
     """One candidate at temperatures (T) and levels (L) from lax to strict.
 
-    size, empty, left_out : (T, L); labels in a set, share of empty sets, and of rows whose top label is right and left
-    out; empty_fifths : (T, L, 5), from the least to the most confident rows.
-    errors : (T, L, vector), see the head of this file; slope : (T, L), how sizes rise with coverage.
+    size : (T, L), labels in a set; empty_fifths : (T, L, 5), shares of empty sets from the least to the most confident
+    rows; errors : (T, L, vector), see the head of this file.
     missed : (T, L, classes) and far : (T, classes), rows outside their sets at the levels and at the laxer one.
-    losses : (T, 1 + halves), class losses of all rows and of halves; hits : class coverage at alpha. None, or empty,
-    where they were not measured.
+    losses : (T, 1 + halves), class losses of all rows and of halves, if any; hits : class coverage at alpha. None, or
+    empty, where they were not measured.
     kinds : candidates that are searched, of which this is one: they share the 5% by which a bound may fail; allowed :
     (T,), the temperatures that may be chosen, all if None.
     """
@@ -249,12 +246,8 @@ class Estimates:
     levels: tuple[str, ...]
     size: Floats
     errors: Floats
-    empty: Floats
+    empty_fifths: Floats
     losses: Floats
-    sample: Sample | None = None
-    slope: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    left_out: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    empty_fifths: Floats = field(default_factory=lambda: np.empty((0, 0, 0)))
     missed: Floats = field(default_factory=lambda: np.empty((0, 0, 0)))
     far: Floats = field(default_factory=lambda: np.empty((0, 0)))
     hits: ClassHits | None = None
@@ -292,8 +285,23 @@ class Estimates:
 
     @property
     def loss(self) -> Floats:
-        """The class loss that ranks temperatures: the mean over halves, (T,)."""
-        return np.asarray(self.losses[:, 1:].mean(axis=1) if self.losses.size else np.full(len(self.size), np.nan))
+        """The class loss that ranks temperatures: the mean over halves, or that of all rows, (T,)."""
+        if not self.losses.size:
+            return np.full(len(self.size), np.nan)
+        return np.asarray(self.losses[:, 1:].mean(axis=1) if self.losses.shape[1] > 1 else self.losses[:, 0])
+
+    def at(self, j: int, alpha: Alpha) -> tuple[float, float, Floats]:
+        """Size, its error, and empty sets by fifth at a level: between two by interpolation, of sizes in logarithms."""
+        levels = -np.log([float(exact_level(level)) for level in self.levels])
+        at = float(np.clip(-np.log(float(exact_level(alpha))), levels[0], levels[-1]))
+        right = int(np.clip(np.searchsorted(levels, at), 1, max(len(levels) - 1, 1)))
+        part = float((at - levels[right - 1]) / (levels[right] - levels[right - 1]))
+
+        def between(values: Floats) -> Floats:
+            return np.asarray((1 - part) * values[right - 1] + part * values[right])
+
+        size = float(np.exp(between(np.log(np.maximum(self.size[j], 1e-300)))))
+        return size, float(np.sqrt((between(self.errors[j]) ** 2).sum())), between(self.empty_fifths[j])
 
     def size_error(self, j: int, level: int | None = None) -> float:
         """Standard error of the mean size on fresh rows, with a threshold of their own."""
@@ -376,12 +384,16 @@ def _known(value: "_Found | None") -> "_Found":
 
 
 class Request(NamedTuple):
-    """A candidate to measure at temperatures and levels; `evenness` asks for class losses and class coverage too."""
+    """A candidate to measure at temperatures and levels.
+
+    evenness : whether class losses and class coverage are measured too; halves : class losses of random halves as well.
+    """
 
     recipe: Recipe
     temperatures: Floats
     levels: tuple[str, ...]
     evenness: bool = True
+    halves: bool = True
 
 
 class ByClass(NamedTuple):
@@ -459,8 +471,8 @@ class Engine:
         sample, shape = self.sample, (len(request.temperatures), len(request.levels))
         near = [float(exact_level(level)) for level in request.levels]
         of_loss = _loss_levels(request.recipe.alpha) if request.evenness else []
-        made = _Solved.empty(shape, sample, request.evenness)
-        at, right, spills = request.levels.index(request.recipe.alpha), self.labels.is_top, Spills([self.labels.parts])
+        made = _Solved.empty(shape, sample, request)
+        at, spills = request.levels.index(request.recipe.alpha), Spills([self.labels.parts])
 
         def work(j: int) -> None:
             temperature = float(request.temperatures[j])
@@ -471,9 +483,8 @@ class Engine:
             made.far[j] = sample.by_part(1 - hits[many])
             made.inside[j] = sample.by_group(inside)
             made.drawn[j] = sample.by_group((sample.u < inside).astype(np.float64))
-            made.left_out[j] = (1 - inside[:, right]).sum(axis=1) / len(sample)
             if request.evenness:
-                made.losses[j] = sample.losses(hits[many + 1 :], of_loss)
+                made.losses[j] = sample.losses(hits[many + 1 :], of_loss, halves=request.halves)
                 made.coverage[0][j], made.coverage[1][j], made.coverage[2][j] = sample.classes.measured(inside[at])
             spills.release()
 
@@ -496,12 +507,8 @@ class Engine:
             levels=request.levels,
             size=size,
             errors=factor * np.concatenate([own, moved], axis=2),
-            empty=empty.mean(axis=2),
-            losses=of.losses,
-            sample=sample,
-            slope=slope,
-            left_out=of.left_out,
             empty_fifths=empty,
+            losses=of.losses,
             missed=of.missed,
             far=of.far,
             hits=ClassHits(sample.classes, level, *of.coverage) if request.evenness else None,
@@ -584,13 +591,13 @@ class _Solved(NamedTuple):
     far: Floats
     inside: Floats
     drawn: Floats
-    left_out: Floats
     losses: Floats
     coverage: tuple[Floats, Floats, Floats]
 
     @classmethod
-    def empty(cls, shape: tuple[int, int], sample: Sample, evenness: bool) -> "_Solved":
-        classes, halves, several = len(sample.seen), _HALVES + 1 if evenness else 0, len(sample.classes.counts)
+    def empty(cls, shape: tuple[int, int], sample: Sample, request: Request) -> "_Solved":
+        classes, several = len(sample.seen), len(sample.classes.counts)
+        losses = (1 + _HALVES if request.halves else 1) if request.evenness else 0
         of_classes = np.empty((shape[0], several)), np.empty((shape[0], several))
         return cls(
             np.empty((2, *shape)),
@@ -598,8 +605,7 @@ class _Solved(NamedTuple):
             np.empty((shape[0], classes)),
             np.empty((*shape, sample.n_groups)),
             np.empty((*shape, sample.n_groups)),
-            np.empty(shape),
-            np.empty((shape[0], halves)),
+            np.empty((shape[0], losses)),
             (*of_classes, np.empty((shape[0], several, ClassSample.batches))),
         )
 
@@ -677,7 +683,7 @@ def by_halves(
         levels=(recipe.alpha,),
         size=size.mean(axis=1, keepdims=True),
         errors=(np.eye(len(temperatures)) * spread)[:, None],  # as if temperatures were not of the same rows
-        empty=values["empty_share"].mean(axis=1, keepdims=True),
+        empty_fifths=values["empty_share"].mean(axis=1)[:, None, None],
         losses=loss,
     )
     return made, values["top_coverage_gap"].mean(axis=1)

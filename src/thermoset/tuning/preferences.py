@@ -5,7 +5,6 @@ the predictor's file, under its kind.
 """
 
 import math
-import re
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, cast, get_args
 
 import msgspec
@@ -19,17 +18,6 @@ if TYPE_CHECKING:
     from thermoset.tuning.choice import Choice
     from thermoset.tuning.estimates import Estimates, Pick
 
-__all__ = [
-    "PREFERENCES",
-    "WORDS",
-    "AnyPreference",
-    "EvenOver",
-    "Preference",
-    "Words",
-    "checked_even",
-    "read_preference",
-]
-
 EvenOver = Literal["class", "group"]
 """What a choice evens out or protects."""
 
@@ -38,13 +26,13 @@ _SHORT = 1.5  # without a number, hard classes may be missed this many times as 
 _FEW_ROWS = 1_000  # calibration rows that are enough to choose for size, or half of all
 
 
-def calibration_share(n_rows: int) -> str:
-    """A fifth of the rows, and 1,000 or half of them where that is less: for what takes few calibration rows.
+def calibration_share(n_rows: int, fewest: int = _FEW_ROWS) -> str:
+    """A fifth of the rows, but at least so many, or half of them: for what takes few calibration rows.
 
     >>> [int(n * float(calibration_share(n))) for n in (1_000, 3_000, 20_000)]
     [500, 1000, 4000]
     """
-    wanted = max(n_rows // 5, min(n_rows // 2, _FEW_ROWS))
+    wanted = max(n_rows // 5, min(n_rows // 2, fewest))
     return "0.5" if wanted == n_rows // 2 else f"{math.ceil(wanted / n_rows * 10**9) / 10**9:.9f}".rstrip("0")
 
 
@@ -103,20 +91,50 @@ class Preference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
     is_about_classes: ClassVar[bool] = True
     """Whether classes (or groups) without calibration rows matter to it."""
 
+    over: ClassVar[EvenOver | None] = None
+    """What it applies to: "class" or "group", or None for both."""
+
+    word: ClassVar[str] = ""
+    """How it is typed without a number, if it can be."""
+
+    bound: ClassVar[str] = ""
+    """How it is typed with a number, such as "size<=", if it can be; the number is `amount`."""
+
+    amount: float | None = None
+
     @classmethod
     def read(cls, prefer: object) -> "Preference | None":
         """Read what `prefer=` takes, or None if it names something else."""
-        raise NotImplementedError
+        if not isinstance(prefer, str):
+            return None
+        if cls.word and prefer == cls.word:
+            return cls()
+        sign = cls.bound[-2:]
+        name, found, number = prefer.strip().partition(sign) if sign else (prefer, "", "")
+        if not found or name.rstrip() != cls.bound[:-2] or len(number.split()) != 1:
+            return None
+        amount = exact_number(number.strip())
+        if amount is None or abs(amount) > _MOST_SIZE or not cls.allows(float(amount)):
+            raise InputError(f"{cls.wanted()}; got {quoted(prefer)}. Try '{cls.bound}{cls.tried}'.")
+        return cls(float(amount))
+
+    tried: ClassVar[str] = ""
+    """A number to try, for messages."""
+
+    @classmethod
+    def allows(cls, amount: float) -> bool:
+        """Whether the bound may be this number: a coverage, unless a preference says otherwise."""
+        return 0 < amount < 1
+
+    @classmethod
+    def wanted(cls) -> str:
+        """What the number must be."""
+        return f"the coverage of hard {cls.bound[:-2]} must be between 0 and 1"
 
     @property
     def text(self) -> str:
         """As one would type it."""
-        raise NotImplementedError
-
-    @property
-    def over(self) -> EvenOver | None:
-        """What it applies to: "class" or "group", or None for both."""
-        return None
+        return self.word if self.amount is None else f"{self.bound}{repr(self.amount).removesuffix('.0')}"
 
     def calibration_share(self, n_rows: int) -> str:  # noqa: ARG002
         """The share of labelled rows that choose; the others set the threshold."""
@@ -142,17 +160,8 @@ class Preference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
 class Small(Preference, frozen=True, tag="small"):
     """The smallest sets; LAC at T = 1 unless the rows show that others are smaller."""
 
+    word = "small"
     is_about_classes = False
-
-    @classmethod
-    def read(cls, prefer: object) -> Preference | None:
-        """The word."""
-        return cls() if isinstance(prefer, str) and prefer == "small" else None
-
-    @property
-    def text(self) -> str:
-        """The word."""
-        return "small"
 
     def calibration_share(self, n_rows: int) -> str:
         """Few: size takes few rows to judge."""
@@ -176,18 +185,9 @@ class Small(Preference, frozen=True, tag="small"):
 class Even(Preference, frozen=True, tag="even"):
     """The most even coverage of classes or groups at exactly the promised coverage: the paper's aim, for classes."""
 
+    word = "even"
     evens_out = True
     may_go_by_class = True
-
-    @classmethod
-    def read(cls, prefer: object) -> Preference | None:
-        """The word."""
-        return cls() if isinstance(prefer, str) and prefer == "even" else None
-
-    @property
-    def text(self) -> str:
-        """The word."""
-        return "even"
 
     def pick(self, estimates: "Estimates") -> "Pick":
         """The least class loss over random halves of the rows; T = 1 unless most of the halves are against it."""
@@ -216,33 +216,14 @@ class Even(Preference, frozen=True, tag="even"):
         )
 
 
-class Protect(Preference, frozen=True, tag="classes"):
-    """The smallest sets whose coverage of the hard classes, the worst tenth, reaches a given level.
+class Protect(Preference, frozen=True, tag="protect"):
+    """The smallest sets whose coverage of the hard classes or groups, the worst tenth, reaches a given level.
 
-    `least` is None for the bare word: hard classes may then be missed 1.5 times as often as rows overall.
+    Without a number they may be missed 1.5 times as often as rows overall.
     """
 
+    word = "protect"
     needs_closed_form = True
-
-    least: float | None = None
-
-    @classmethod
-    def read(cls, prefer: object) -> Preference | None:
-        """The word, or such as "classes>=0.85"."""
-        if isinstance(prefer, str) and prefer == "protect":
-            return cls()
-        amount = _least_coverage(prefer, "classes")
-        return None if amount is None else cls(amount)
-
-    @property
-    def text(self) -> str:
-        """The word, or the bound."""
-        return "protect" if self.least is None else f"classes>={_brief(self.least)}"
-
-    @property
-    def over(self) -> EvenOver | None:
-        """Classes if they are named; the bare word protects whatever the choice evens out."""
-        return None if self.least is None else "class"
 
     def pick(self, estimates: "Estimates") -> "Pick":
         """The sets that stand where the claim cannot be made: as for "small"."""
@@ -250,7 +231,7 @@ class Protect(Preference, frozen=True, tag="classes"):
 
     def target(self, alpha: Alpha) -> float | None:
         """The coverage that the worst tenth of classes must reach."""
-        return 1 - _SHORT * float(exact_level(alpha)) if self.least is None else self.least
+        return 1 - _SHORT * float(exact_level(alpha)) if self.amount is None else self.amount
 
     def reason(self, choice: "Choice") -> str:
         """The claim; or that the rows do not support it, and which kind of "not" that is."""
@@ -274,38 +255,24 @@ class Protect(Preference, frozen=True, tag="classes"):
         return f"not reached: at the promised level, {_tenth(choice)}"
 
 
+class ProtectClasses(Protect, frozen=True, tag="classes"):
+    """The same for the hard classes, with a number."""
+
+    word, bound, tried = "", "classes>=", "0.85"
+    over = "class"
+
+
 class ProtectGroups(Protect, frozen=True, tag="groups"):
-    """The same for the hard groups of rows, by name; the bare word is `Protect`."""
+    """The same for the hard groups of rows, with a number."""
 
-    @classmethod
-    def read(cls, prefer: object) -> Preference | None:
-        """Such as "groups>=0.85"."""
-        amount = _least_coverage(prefer, "groups")
-        return None if amount is None else cls(amount)
-
-    @property
-    def text(self) -> str:
-        """The bound."""
-        return f"groups>={_brief(self.least or 0.0)}"
-
-    @property
-    def over(self) -> EvenOver | None:
-        """Groups."""
-        return "group"
+    word, bound, tried = "", "groups>=", "0.85"
+    over = "group"
 
 
 class _Budget(Preference, frozen=True):
     """A bound on one quantity that optimises the other."""
 
-    amount: float
-
-    bound: ClassVar[str]  # what is bounded, as one types it
     most: ClassVar[str]  # what the most is made of; {} is a class, or a group
-
-    @property
-    def text(self) -> str:
-        """What is bounded, and by how much."""
-        return f"{self.bound}<={_brief(self.amount)}"
 
     def reason(self, choice: "Choice") -> str:
         """How the choice meets the budget, or that none does."""
@@ -318,26 +285,23 @@ class _Budget(Preference, frozen=True):
 class SizeBudget(_Budget, frozen=True, tag="size_budget"):
     """The most even class coverage with at most a given number of labels on average."""
 
-    bound = "size"
+    bound, tried = "size<=", "3"
     most = "the most even {} coverage"
     evens_out = True
 
     @classmethod
-    def read(cls, prefer: object) -> Preference | None:
-        """Such as "size<=3"."""
-        amount = _bounded(prefer, cls.bound)
-        if amount is None:
-            return None
-        if not _LEAST_SIZE <= amount <= _MOST_SIZE:
-            raise InputError(
-                f"a size budget must be a positive number of labels, from {_LEAST_SIZE:g} to {_MOST_SIZE:g}; got "
-                f"{quoted(prefer)}. Try 'size<=3'."
-            )
-        return cls(amount)
+    def allows(cls, amount: float) -> bool:
+        """Any number of labels."""
+        return _LEAST_SIZE <= amount <= _MOST_SIZE
+
+    @classmethod
+    def wanted(cls) -> str:
+        """What the number must be."""
+        return f"a size budget must be a positive number of labels, from {_LEAST_SIZE:g} to {_MOST_SIZE:g}"
 
     def pick(self, estimates: "Estimates") -> "Pick":
         """The lowest class loss among temperatures whose sets are small enough, with confidence in all at once."""
-        return estimates.most_even_within(self.amount)
+        return estimates.most_even_within(self.amount or 0.0)
 
     def shortfall(self, choice: "Choice") -> str:
         """Labels, with their interval."""
@@ -348,23 +312,23 @@ class SizeBudget(_Budget, frozen=True, tag="size_budget"):
 class GapBudget(_Budget, frozen=True, tag="gap_budget"):
     """The smallest sets whose class gap is at most a given value; see `class_gap`."""
 
-    bound = "gap"
+    bound, tried = "gap<=", "0.03"
     most = "the smallest sets"
     needs_closed_form = True
 
     @classmethod
-    def read(cls, prefer: object) -> Preference | None:
-        """Such as "gap<=0.03"."""
-        amount = _bounded(prefer, cls.bound)
-        if amount is None:
-            return None
-        if not 0 <= amount < 1:
-            raise InputError(f"a gap budget must be a number from 0 to 1; got {quoted(prefer)}. Try 'gap<=0.03'.")
-        return cls(amount)
+    def allows(cls, amount: float) -> bool:
+        """A difference of two shares."""
+        return 0 <= amount < 1
+
+    @classmethod
+    def wanted(cls) -> str:
+        """What the number must be."""
+        return "a gap budget must be a number from 0 to 1"
 
     def pick(self, estimates: "Estimates") -> "Pick":
         """The least size among temperatures whose class gap is small enough, with confidence in all at once."""
-        return estimates.smallest_within(self.amount)
+        return estimates.smallest_within(self.amount or 0.0)
 
     def shortfall(self, choice: "Choice") -> str:
         """The gap, with its interval."""
@@ -375,8 +339,8 @@ class GapBudget(_Budget, frozen=True, tag="gap_budget"):
         return f"a {choice.words.gap} of {at.class_gap:.3f} (95%: {low:.3f} to {high:.3f})"
 
 
-AnyPreference = Small | Even | Protect | ProtectGroups | SizeBudget | GapBudget
-"""What a file may hold: every preference, told apart by its kind."""
+AnyPreference = Small | Even | Protect | ProtectClasses | ProtectGroups | SizeBudget | GapBudget
+"""What a file may hold: every preference, distinguished by its kind."""
 
 PREFERENCES: tuple[type[Preference], ...] = get_args(AnyPreference)
 """Every preference, in the order in which they are tried on what `prefer=` was given."""
@@ -386,7 +350,7 @@ def read_preference(prefer: str) -> AnyPreference:
     """Parse the value of `prefer=` or `--prefer`.
 
     >>> read_preference("even"), read_preference("classes >= 0.85"), read_preference("size<=3.0").text
-    (Even(), Protect(least=0.85), 'size<=3')
+    (Even(amount=None), ProtectClasses(amount=0.85), 'size<=3')
     """
     for kind in PREFERENCES:
         read = kind.read(prefer)
@@ -423,27 +387,3 @@ def _tenth(choice: "Choice") -> str:
         return "worst-tenth coverage unknown"
     low, high = at.worst_tenth_ends
     return f"worst-tenth coverage {at.worst_tenth:.3f} ({low:.3f} to {high:.3f})"
-
-
-def _least_coverage(prefer: object, bound: str) -> float | None:
-    """The share in "bound >= share", or None where something else is written."""
-    amount = _bounded(prefer, bound, ">=")
-    if amount is not None and not 0 < amount < 1:
-        raise InputError(
-            f"the coverage of hard {bound} must be between 0 and 1; got {quoted(prefer)}. Try '{bound}>=0.85'."
-        )
-    return amount
-
-
-def _bounded(prefer: object, bound: str, sign: str = "<=") -> float | None:
-    """The number in "bound <= number" (NaN if it is not one), or None if the text is something else."""
-    budget = re.fullmatch(rf"{bound}\s*{sign}\s*(\S+)", prefer.strip()) if isinstance(prefer, str) else None
-    if budget is None:
-        return None
-    found = exact_number(budget.group(1))
-    return math.nan if found is None or abs(found) > _MOST_SIZE else float(found)  # comparisons with NaN are false
-
-
-def _brief(amount: float) -> str:
-    """A number as one would type it."""
-    return repr(amount).removesuffix(".0")

@@ -40,7 +40,7 @@ from thermoset.quoting import quoted
 from thermoset.uniforms import stream
 
 Claims = Literal["model", "distribution-free"]
-"""How the coverage of hard classes is vouched for."""
+"""What a claim about hard classes rests on."""
 
 DRAWS = 400
 _FEW_DRAWS = 48  # of the risks at the laxer level, over which the likelihood of the rest is averaged
@@ -371,14 +371,13 @@ def _weighted_limit(mean: float, variance: float, event: float, square: float) -
     return float(gdtrix((mean + event) / (variance + square), shape, _CONFIDENCE))
 
 
-def tenths_by_law(counts: Ints, alpha: Alpha, seed: int) -> Tenths:
+def tenths_by_law(counts: Ints, ranks: Ints, seed: int) -> Tenths:
     """Draws of the coverage of the worst and the best tenth of classes with thresholds of their own: Beta laws.
 
-    >>> found = tenths_by_law(np.full(20, 199), 0.1, seed=0)  # each Beta(180, 20)
+    >>> found = tenths_by_law(np.full(20, 199), np.full(20, 180), seed=0)  # each Beta(180, 20)
     >>> bool(0.85 < found.worst.mean() < 0.88), bool(0.92 < found.best.mean() < 0.95)
     (True, True)
     """
-    ranks = np.array([conformal_rank(int(n), alpha) for n in counts])
     drawn = stream(seed, "coverage by class").beta(ranks, counts + 1 - ranks, size=(DRAWS, len(counts)))
     tenth, rising = tenth_of(len(counts)), np.sort(drawn, axis=1)
     return Tenths(rising[:, :tenth].mean(axis=1), rising[:, -tenth:].mean(axis=1))

@@ -10,13 +10,11 @@ from law import generated
 from thermoset.paper.study import RuleComparison, Settings, SizeDifferences
 from thermoset.paper.study.cells import Cell
 from thermoset.paper.study.claims import (
-    Effect,
-    Peak,
+    Change,
+    FileNumber,
     check_claims,
-    compare_effects,
-    compare_peaks,
-    effects_of,
-    peaks_of,
+    compare_files,
+    file_numbers,
 )
 from thermoset.paper.study.measure import measure
 
@@ -30,7 +28,7 @@ FEW = "With few rows per class (under 20), T-hat beats Mondrian thresholds on si
 def measured():
     """The same rows from a network that is too sure of itself, and from one that is not sure enough."""
     logits, labels = generated(3600, 20, signal=0.5)  # 18 conformal rows a class
-    return {scale: measure(ts.Logits(scale * logits, labels), SETTINGS, None, lambda _: None) for scale in (1.0, 0.5)}
+    return {scale: measure(ts.Logits(scale * logits, labels), SETTINGS, None, lambda: None) for scale in (1.0, 0.5)}
 
 
 def claims_of(found, cells=(), differences=()):
@@ -178,11 +176,21 @@ def test_t_hat_must_beat_mondrian_on_both_metrics_beyond_error(measured, size, g
     assert last.source not in {claim.source for claim in claims_of(replace(found, before={10: ten_times}), cells)}
 
 
-def test_peaks_are_those_of_the_trials(measured):
-    curves = measured[1.0].curves[10]
-    for peak in peaks_of("mine", 20, measured[1.0], SETTINGS):
-        at = curves.temperatures[curves.of_trials("avg_size", peak.method, 0.1).argmax(axis=0)]
-        assert peak == Peak("mine", 20, peak.method, at.mean(), at.std(ddof=1) / np.sqrt(12))
+def test_numbers_of_a_file_are_those_of_the_trials(measured):
+    found = measured[1.0]
+    curves, numbers = found.curves[10], list(file_numbers("mine", 20, found, SETTINGS))
+    assert [(one.method, one.what) for one in numbers] == [
+        (method, what) for method in ("aps", "raps") for what in ("peak", "avg_size", "top_coverage_gap")
+    ]
+    for one in numbers:
+        m = ("lac", "aps", "raps").index(one.method)
+        if one.what == "peak":
+            values = curves.temperatures[curves.of_trials("avg_size", one.method, 0.1).argmax(axis=0)]
+        else:
+            before, after = (part[10].of(one.what)[m, 0] for part in (found.before, found.after))
+            values = np.log(after / before) if one.what == "avg_size" else before - after
+        assert one.value == pytest.approx((values.mean(), values.std(ddof=1) / np.sqrt(12)))
+        assert one.temperature.gain == pytest.approx(found.trial_ece.mean())
 
 
 @pytest.mark.parametrize(
@@ -195,14 +203,16 @@ def test_peaks_are_those_of_the_trials(measured):
     ],
 )
 def test_the_peak_falls_with_the_number_of_classes(peaks, holds):
-    made = [Peak(f"file {i}", n, "aps", t, 0.05) for i, (n, t) in enumerate(peaks)]
-    (claim,) = compare_peaks(made, SETTINGS)
+    star = Change(1.5, 0.01)
+    made = [FileNumber(f"file {i}", n, "aps", "peak", star, Change(t, 0.05)) for i, (n, t) in enumerate(peaks)]
+    (claim,) = compare_files(made, SETTINGS)
     assert claim.holds is holds
     assert ("file 2 is above file 1" in claim.found) == (holds is False)
 
 
 def test_one_file_says_nothing_of_the_number_of_classes():
-    assert compare_peaks([Peak("a", 10, "aps", 2.0, 0.1), Peak("a", 10, "raps", 2.0, 0.1)], SETTINGS) == ()
+    one = FileNumber("a", 10, "aps", "peak", Change(1.5, 0.01), Change(2.0, 0.1))
+    assert compare_files([one, replace(one, method="raps")], SETTINGS) == ()
 
 
 def test_t_star_above_1_is_a_claim_about_every_file(measured):
@@ -288,19 +298,11 @@ def test_infinite_mondrian_thresholds_leave_the_claim_open(measured):
 @pytest.mark.parametrize(("changes", "holds"), [((0.1, 0.5), True), ((0.5, 0.1), False), ((0.5, 0.5), None)])
 def test_the_effect_grows_with_t_star(changes, holds):
     files = zip(("a", "b"), (1.2, 1.6), changes, strict=True)
-    made = [Effect(name, 20, "aps", "avg_size", t, 0.01, change, 0.01) for name, t, change in files]
-    (claim,) = compare_effects(made, SETTINGS)
+    made = [FileNumber(n, 20, "aps", "avg_size", Change(t, 0.01), Change(change, 0.01)) for n, t, change in files]
+    (claim,) = compare_files(made, SETTINGS)
     assert (claim.text, claim.holds) == ("The higher T*, the more TS enlarges the sets of APS", holds)
-    below = replace(made[0], temperature=0.8)
-    assert compare_effects([below, made[1]], SETTINGS) == (), "the paper speaks of T* above 1"
-    assert compare_effects([made[0], replace(made[1], temperature=1.21)], SETTINGS) == (), "T* cannot be told apart"
-    assert compare_effects([made[0], replace(made[1], n_classes=10)], SETTINGS) == (), "other data"
-
-
-def test_effects_are_those_of_the_trials(measured):
-    found = measured[1.0]
-    size, gap = effects_of("mine", 20, found, SETTINGS)[:2]
-    before, after = (part[10].of("avg_size")[1, 0] for part in (found.before, found.after))
-    assert size.change == pytest.approx(np.log(after / before).mean())
-    before, after = (part[10].of("top_coverage_gap")[1, 0] for part in (found.before, found.after))
-    assert gap.change == pytest.approx((before - after).mean())
+    below = replace(made[0], temperature=Change(0.8, 0.01))
+    assert compare_files([below, made[1]], SETTINGS) == (), "the paper speaks of T* above 1"
+    near = replace(made[1], temperature=Change(1.21, 0.01))
+    assert compare_files([made[0], near], SETTINGS) == (), "T* cannot be told apart"
+    assert compare_files([made[0], replace(made[1], n_classes=10)], SETTINGS) == (), "other data"

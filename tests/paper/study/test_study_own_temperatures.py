@@ -71,13 +71,6 @@ def test_hits_of_classes_add_up_to_the_coverage():
     np.testing.assert_array_equal(found.hits.sum(axis=-1) / found.counts.sum(axis=-1), coverage)
 
 
-@pytest.mark.parametrize("temperatures", [[], [0.0], [1.0, np.nan], [[1.0]]])
-def test_refuses_what_is_no_temperature(temperatures):
-    data = ts.Logits(*generated(100, 3, signal=0.4))
-    with pytest.raises(ts.InputError, match="one per trial"):
-        measure_trials(data, temperatures, ["aps"], [0.1], Protocol())
-
-
 @pytest.mark.parametrize("kind", ["plain", "tied", "masked"])
 def test_the_patch_adds_the_top_label_to_sets_under_thresholds_that_do_not_know_of_it(kind):
     logits, labels = generated(400, 6, signal=1.0)

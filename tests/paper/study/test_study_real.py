@@ -7,10 +7,9 @@ import thermoset as ts
 from thermoset.metrics import swept_metrics
 from thermoset.paper.study import Settings, find_printed, recognise
 from thermoset.paper.study.cells import table_cells
-from thermoset.paper.study.comparison import _by_class
 from thermoset.paper.study.measure import METHODS, Way, measure, measure_trials, measure_ways
 from thermoset.paper.study.row_by_row import low_temperatures, size_differences
-from thermoset.paper.study.rules import calibration_curves, least_gap
+from thermoset.paper.study.rules import calibration_curves, class_cells, least_gap
 from thermoset.scores import resolve
 from thermoset.sweeping import Protocol
 
@@ -36,8 +35,8 @@ def studied():
             # what nothing is printed of is looked at in one setting
             settings = Settings() if name in FILES.values() else Settings(alphas=(0.1,), cp_percents=(10,))
             printed = find_printed(recognise(name), "temperature_ece")
-            found = measure(data, settings, None if printed is None else printed.value, lambda _: None)
-            made[name] = data, found, table_cells(found, recognise(name), settings)
+            found = measure(data, settings, None if printed is None else printed.value, lambda: None)
+            made[name] = data, found, list(table_cells(found, recognise(name), settings))
         return made[name]
 
     return get
@@ -135,7 +134,7 @@ def test_t_hat_beats_mondrian_on_both_metrics_when_rows_are_few(real):
     hat = measure_trials(data, least_gap(curves, "raps"), ("raps",), (0.1,), settings.protocol(10)).values[0, 0]
     mondrian = {
         (c.mode, c.metric): c
-        for c in _by_class(data, recognise("cifar100_resnet50"), settings, [10])
+        for c in class_cells(data, recognise("cifar100_resnet50"), settings, 10)
         if c.at == "mondrian"
     }
     for mode in ("exact", "published"):

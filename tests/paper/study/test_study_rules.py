@@ -10,7 +10,6 @@ from law import generated
 from thermoset.conformal import scores
 from thermoset.paper.study import Settings, study_logits
 from thermoset.paper.study.cells import COMPARED
-from thermoset.paper.study.comparison import _by_class, _measured, _our_choices
 from thermoset.paper.study.measure import calibrated_temperatures, measure
 from thermoset.paper.study.row_by_row import _naive_softmax, _NaiveRows, low_temperatures, size_differences
 from thermoset.paper.study.rules import (
@@ -19,10 +18,13 @@ from thermoset.paper.study.rules import (
     at_temperatures,
     calibration_curves,
     chosen_rules,
+    class_cells,
     conf_ts,
     least_gap,
+    our_choices,
     plain_aps_scores,
     rank_quantile,
+    rule_cells,
     stricter,
     tuned_raps,
 )
@@ -114,8 +116,8 @@ def test_nothing_moves_where_the_temperature_is_one(data):
 
 @pytest.mark.filterwarnings("ignore::thermoset.BudgetWarning")
 def test_our_choices_are_those_of_choose(data):
-    found = measure(data, SETTINGS, None, lambda _: None)
-    chosen = _our_choices(data, found, SETTINGS, {"even": 3, "size<=1.5": 3, "gap<=0.03": 2})
+    found = measure(data, SETTINGS, None, lambda: None)
+    chosen = our_choices(data, found, SETTINGS, {"even": 3, "size<=1.5": 3, "gap<=0.03": 2})
     assert [len(temperatures) for temperatures in chosen.values()] == [3, 3, 2]
     for prefer, temperatures in chosen.items():
         for t, got in enumerate(temperatures):
@@ -129,7 +131,7 @@ def test_our_choices_are_those_of_choose(data):
 @pytest.mark.parametrize("tied", [False, True])
 def test_sets_by_class_are_those_of_the_classifier(data, tied):
     data = ts.Logits(np.round(data.logits / 4), data.labels) if tied else data
-    cells = {(c.mode, c.at, c.metric): c for c in _by_class(data, None, SETTINGS, [20])}
+    cells = {(c.mode, c.at, c.metric): c for c in class_cells(data, None, SETTINGS, 20)}
     for kind, grouping in (("mondrian", "class"), ("clustered", "cluster")):
         values = []
         for t in range(SETTINGS.trials):
@@ -182,7 +184,7 @@ def test_sizes_that_the_papers_comparison_does_not_have_leave_it_out(data):
 
 @pytest.mark.filterwarnings("ignore::thermoset.CoverageWarning")
 def test_class_coverage_under_thresholds_by_class_is_averaged_over_u(data):
-    cells = {(c.mode, c.at, c.metric): c for c in _by_class(data, None, SETTINGS, [20])}
+    cells = {(c.mode, c.at, c.metric): c for c in class_cells(data, None, SETTINGS, 20)}
     start, end = (scores("raps", data.logits, u=u)[np.arange(len(data)), data.labels] for u in (0.0, 1.0))
     worst = []
     for t in range(SETTINGS.trials):
@@ -243,7 +245,7 @@ def test_raps_is_tuned_as_its_authors_do(data):
 
 
 def test_the_cells_of_a_rule_are_those_of_classifiers(data):
-    found = measure(data, SETTINGS, None, lambda _: None)
+    found = measure(data, SETTINGS, None, lambda: None)
     tuned, *joint = chosen_rules(data, found, SETTINGS, 2)
     assert [rule.names for rule in joint] == [(("auto", f"choose {one}"),) for one in ("small", "even", "protect")]
     assert all(len(rule.ways) == 2 for rule in joint)
@@ -257,7 +259,7 @@ def test_the_cells_of_a_rule_are_those_of_classifiers(data):
         at_temperatures("mine", ("aps", "raps"), np.array([1.0, 0.5, 2.0, 1.0]), 0.1),
     ):
         places = [(m, a) for m in range(len(rule.ways[0].scores)) for a in range(len(rule.ways[0].levels))]
-        cells = list(_measured(data, None, SETTINGS, 20, rule))
+        cells = list(rule_cells(data, None, SETTINGS, 20, rule))
         for (method, name), place in zip(rule.names, places, strict=True):
             _same_as_classifiers(data, rule, place, [c for c in cells if (c.method, c.at) == (method, name)])
 

@@ -9,8 +9,7 @@ from mpmath import mp
 from oracle import rounding_bound
 from paper.theory import exact
 from thermoset import InputError, theory
-from thermoset.paper.theory.gaps import log_gaps
-from thermoset.paper.theory.rows import finite_logits
+from thermoset.paper.theory.gaps import finite_logits, log_gaps
 from tiers import examples
 
 EXACT = settings(max_examples=examples(200))

@@ -6,7 +6,7 @@ from mpmath import mp
 
 import oracle
 from thermoset import APS, RAPS, ConformalClassifier, InputError, Logits, theory
-from thermoset.paper.theory.limits import limit_scores
+from thermoset.paper.theory.sizes import limit_scores
 
 METHODS = [
     APS(),

@@ -219,8 +219,8 @@ def test_on_published_logits_it_is_never_refuted_and_the_sign_is_lost_as_t_grows
     [
         (lambda: theory.sharp_bound(0.0, 10), "finite and > 0"),
         (lambda: theory.sharp_bound(2.0, 1), "whole number >= 2"),
-        (lambda: theory.sharp_theorem([[1.0, 0.0]], 1.0), "has no sign"),
-        (lambda: theory.sign_share([[1.0, 0.0]], [2.0, 1.0]), "has no sign"),
+        (lambda: theory.sharp_theorem([[1.0, 0.0]], 1.0), "got T = 1"),
+        (lambda: theory.sign_share([[1.0, 0.0]], [2.0, 1.0]), "got T = 1"),
         (lambda: theory.sharp_theorem([[1.0, 0.0]], 2.0, 2), "the gap of all classes is always 0"),
     ],
 )

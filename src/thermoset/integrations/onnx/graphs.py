@@ -13,8 +13,6 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from thermoset.integrations.program.operations import Ranking
 
-__all__ = ["TYPES", "Graph", "GraphOperations", "Value"]
-
 TYPES = {
     "float64": TensorProto.DOUBLE,
     "float32": TensorProto.FLOAT,

@@ -11,8 +11,7 @@ from thermoset.calibration.classes import ClassCorrection
 from thermoset.calibration.confidence import ABOVE, HIGHEST, LOWEST, ConfidenceMap
 from thermoset.data.groups import read_groups
 from thermoset.errors import InputError
-from thermoset.integrations.program.draws import N_LOGITS, u_of_rows
-from thermoset.integrations.program.operations import Array, Operations, Ranking
+from thermoset.integrations.program.operations import N_LOGITS, Array, Operations, Ranking, u_of_rows
 from thermoset.integrations.program.sets import Batch, Named, SetProgram
 from thermoset.predictor.document import Document
 from thermoset.predictor.sets import Inference
@@ -21,9 +20,6 @@ from thermoset.scores import SCORES
 
 if TYPE_CHECKING:
     from thermoset.predictor import TwoTemperaturePredictor
-
-__all__ = ["OUTPUTS", "DecidedOutputs", "Outputs", "Program", "group_codes"]
-
 
 _NAN = float("nan")
 

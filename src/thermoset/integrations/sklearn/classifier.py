@@ -12,24 +12,20 @@ from sklearn.utils import assert_all_finite, get_tags, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from thermoset.conformal.named import labels_in
+from thermoset.conformal.recipe import labels_in
 from thermoset.data import Logits
 from thermoset.data.splits import Part
 from thermoset.errors import InputError, ZeroProbabilityWarning
-from thermoset.integrations.sklearn.cross import CrossSets
-from thermoset.integrations.sklearn.fitting import Fitted, fit_cross, fit_prefit, fit_split
-from thermoset.integrations.sklearn.folds import TrainingRows
-from thermoset.integrations.sklearn.promises import cross_promise, split_promise
+from thermoset.integrations.sklearn.cross import CrossSets, cross_promise
+from thermoset.integrations.sklearn.fitting import Fitted, TrainingRows, fit_cross, fit_prefit, fit_split
 from thermoset.integrations.sklearn.responses import check_response, respond
-from thermoset.levels import Alpha, exact_level
+from thermoset.levels import Alpha, conformal_rank, exact_level
 from thermoset.monitor.check import check
 from thermoset.monitor.report import CheckReport
 from thermoset.predictor import Prediction, TwoTemperaturePredictor
 from thermoset.predictor.leakage import refuse_leakage
 from thermoset.quoting import quoted
 from thermoset.scores import ScoreLike
-
-__all__ = ["SetClassifier"]
 
 CONFORMAL = ("split", "cross")
 
@@ -222,7 +218,9 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         labels = data.require_labels("check")
         refuse_leakage(made.document_, data)
         sets, probs = self._sets(X, data, ids), made.predict_proba(data)
-        return check(sets, probs, labels, made._promise, fail_on=fail_on, class_names=data.classes)
+        report = check(sets, probs, labels, made._promise, fail_on=fail_on, class_names=data.classes)
+        made._accept(report)
+        return report
 
     def logits(self, X: Any, y: Any = None) -> Logits:
         """The scores of `estimator_` as `Logits`, with the names of the classes: what `predictor_` takes.
@@ -259,7 +257,9 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         made = self._made
         if isinstance(made, CrossSets):
             return cross_promise(made.n_rows, len(made.scores), made.choice_.alpha)
-        return split_promise(made)
+        doubted = not self._is_prefit or made.document_.training_signs
+        unseen = "" if doubted else " The estimator must not have been fitted on the rows of fit."
+        return _split_promise(made) + unseen
 
     def __sklearn_clone__(self) -> "SetClassifier":
         """A copy that is not fitted; with "prefit" it keeps the fitted estimator, which a plain clone would lose."""
@@ -343,3 +343,30 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         if not self.allow_empty:  # the folds may have different top labels; a label more does coverage no harm
             sets[np.arange(len(sets)), data.logits.argmax(axis=1)] = True
         return sets
+
+
+def _split_promise(predictor: TwoTemperaturePredictor) -> str:
+    """The promise of sets whose threshold comes from rows that the model was not fitted on."""
+    made, promise = predictor.document_, predictor._promise
+    if made.training_signs:
+        return made.training_signs
+    level = f"{promise.promised:.6g}"
+    grouping = made.grouping
+    if grouping is not None and not grouping.exact:
+        return (
+            "For new rows like those of fit, a set contains the true label with probability at least "
+            f"{max(2 * promise.promised - 1, 0):.6g}, and in practice about {level}: thresholds are interpolated."
+        )
+    if grouping is not None:
+        return (
+            f"For new rows of each {grouping.unit} like those of fit, a set contains the true label with probability "
+            f"at least {level}."
+        )
+    n, where = made.provenance.conformal_rows, "For new rows like those of fit, a set contains the true label"
+    if not promise.exact:
+        return f"{where} with probability at least {level}."
+    k = conformal_rank(n, made.alpha)
+    return (
+        f"{where} with probability {k / (n + 1):.6g} = {k}/{n + 1}, from {n} rows that set the threshold: "
+        "exactly if no two scores are equal, and at least that if some are."
+    )

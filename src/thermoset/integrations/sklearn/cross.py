@@ -8,22 +8,20 @@ model fitted without its fold, label y enters the set of x if
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from fractions import Fraction
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.arrays import Pairs
+from thermoset.arrays import Ints, Pairs
 from thermoset.calibration import TemperatureScaler, probabilities
 from thermoset.conformal import Scoring
 from thermoset.conformal.recipe import Recipe
 from thermoset.conformal.scoring import label_scores, score_matrix
 from thermoset.data import Logits
-from thermoset.integrations.sklearn.folds import Fold
-from thermoset.levels import conformal_rank
+from thermoset.levels import Alpha, conformal_rank, exact_level
 from thermoset.tuning import Choice, choose
-
-__all__ = ["CrossSets", "Wanted", "cross_sets"]
 
 
 @dataclass(frozen=True)
@@ -67,19 +65,12 @@ class CrossSets:
         return below < self.rank
 
 
-class Wanted(NamedTuple):
-    """What temperatures are chosen for; see `TwoTemperaturePredictor`."""
-
-    recipe: Recipe
-    prefer: str
-    objective: Literal["nll", "ece"]
-
-
-def cross_sets(data: Logits, folds: Sequence[Fold], wanted: Wanted, ids: Any = None) -> CrossSets:
-    """Both temperatures and the scores of all rows, from their out-of-fold logits."""
-    recipe = wanted.recipe
-    best = float(TemperatureScaler(wanted.objective).fit(data).temperature_)
-    choice = choose(data, recipe, prefer=wanted.prefer, calibrated=best, n_conformal=len(data))
+def cross_sets(
+    data: Logits, parts: Sequence[Ints], recipe: Recipe, prefer: str, objective: Literal["nll", "ece"], ids: Any = None
+) -> CrossSets:
+    """Temperatures and scores of all rows, from their out-of-fold logits; `parts` are the rows of each fold."""
+    best = float(TemperatureScaler(objective).fit(data).temperature_)
+    choice = choose(data, recipe, prefer=prefer, calibrated=best, n_conformal=len(data))
     scoring = Scoring.of(recipe.change(temperature=choice.temperature))
     (scores,) = label_scores(
         data,
@@ -89,4 +80,31 @@ def cross_sets(data: Logits, folds: Sequence[Fold], wanted: Wanted, ids: Any = N
         scoring.randomness(None, len(data), ids),
     )
     rank = conformal_rank(len(data), choice.setting.alpha)
-    return CrossSets(tuple(np.sort(scores[fold.test]) for fold in folds), scoring, rank, best, choice)
+    return CrossSets(tuple(np.sort(scores[rows]) for rows in parts), scoring, rank, best, choice)
+
+
+def cross_bound(n_rows: int, n_folds: int, alpha: Alpha) -> float:
+    """The coverage that CV+ promises for n rows in K equal folds.
+
+    1 - 2 alpha - min{ 2 (1 - 1/K) / (n/K + 1), (1 - K/n) / (K + 1) } (Barber et al. 2021, theorem 4; Romano, Sesia and
+    Candès 2020 for classification), and never below 0.
+
+    >>> cross_bound(100, 100, 0.1)  # leave one out: 1 - 2 alpha
+    0.8
+    >>> round(cross_bound(1000, 5, 0.1), 6)  # 0.8 - min(1.6 / 201, 0.995 / 6)
+    0.79204
+    """
+    n, folds = Fraction(n_rows), Fraction(n_folds)
+    slack = min(2 * (1 - 1 / folds) / (n / folds + 1), (1 - folds / n) / (folds + 1))
+    return max(0.0, float(1 - 2 * exact_level(alpha) - slack))
+
+
+def cross_promise(n_rows: int, n_folds: int, alpha: Alpha) -> str:
+    """The promise of cross-conformal sets."""
+    bound, level = cross_bound(n_rows, n_folds, alpha), float(1 - exact_level(alpha))
+    return (
+        f"For new rows like those of fit, a set contains the true label with probability at least {bound:.4g}, and in "
+        f"practice about {level:.6g}: cross-conformal sets (CV+) from {n_rows} rows in {n_folds} random folds of equal "
+        "size. The theorem takes the two temperatures as given; here they were chosen from the same rows, which it "
+        "does not cover."
+    )

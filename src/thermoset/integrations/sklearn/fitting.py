@@ -1,27 +1,163 @@
-"""The three ways to fit: a fitted classifier, folds with a held-out part, folds alone."""
+"""Fitting: of the classifier on parts of the rows, and of temperatures and threshold in three ways."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, check_cv
 from sklearn.utils import _safe_indexing
+from sklearn.utils.parallel import Parallel, delayed
 
-from thermoset.bounds import checked_seed
+from thermoset.bounds import MOST_HELD, checked_seed, whole_number
 from thermoset.conformal.recipe import Recipe
 from thermoset.data import split_indices
-from thermoset.data.row_numbers import rows_of_user
+from thermoset.data.guards import training_signs, warn_of_training
+from thermoset.data.splits import rows_of_user
 from thermoset.errors import InputError
-from thermoset.integrations.sklearn.cross import CrossSets, Wanted, cross_sets
-from thermoset.integrations.sklearn.folds import TrainingRows, fold_models, folds_of, out_of_fold
+from thermoset.integrations.sklearn.cross import CrossSets, cross_sets
 from thermoset.integrations.sklearn.responses import Reader, label_columns, respond
 from thermoset.levels import exact_level
 from thermoset.predictor import TwoTemperaturePredictor
-from thermoset.predictor.fit import candidates_of
+from thermoset.predictor.fit import candidates_of, in_doubt
 from thermoset.quoting import quoted
-from thermoset.uniforms import checked_ids
+from thermoset.rows import top_labels
+from thermoset.uniforms import checked_ids, stream
 
-__all__ = ["Fitted", "fit_cross", "fit_prefit", "fit_split"]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """The rows that a model is fitted on, and those that it scores."""
+
+    train: Rows
+    test: Rows
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """What a classifier is fitted on; arguments of its `fit` with one value for each row go with the rows.
+
+    `numbers` are those that some of a user's rows had among all, for messages.
+    """
+
+    X: Any
+    y: NDArray[Any]
+    groups: Any
+    params: Mapping[str, Any]
+    numbers: Rows | None = None
+
+    def take(self, rows: Rows) -> "TrainingRows":
+        """Some of the rows."""
+        params = {
+            name: _safe_indexing(value, rows) if _has_rows(value, len(self.y)) else value
+            for name, value in self.params.items()
+        }
+        groups = None if self.groups is None else _safe_indexing(self.groups, rows)
+        return TrainingRows(_safe_indexing(self.X, rows), self.y[rows], groups, params, self.numbers_of(rows))
+
+    def numbers_of(self, rows: Rows) -> Rows:
+        """The user's numbers of some of these rows."""
+        return rows if self.numbers is None else self.numbers[rows]
+
+    def fitted(self, estimator: Any) -> Any:
+        """A fresh copy of a classifier, fitted on these rows; on numbers where it takes no other labels, as XGBoost."""
+        try:
+            return clone(estimator).fit(self.X, self.y, **self.params)
+        except (ValueError, TypeError):
+            classes, numbers = np.unique(self.y, return_inverse=True)
+            if np.array_equal(classes, np.arange(len(classes))):
+                raise
+            return NamedClasses(clone(estimator).fit(self.X, numbers, **self.params), classes)
+
+
+class NamedClasses:
+    """A classifier that was fitted on the numbers of the classes, with their labels as its `classes_`."""
+
+    def __init__(self, estimator: Any, classes: NDArray[Any]) -> None:
+        self.estimator, self.classes_ = estimator, classes
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "estimator" or name.startswith("__"):  # while it is unpickled or copied
+            raise AttributeError(name)
+        return getattr(self.estimator, name)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Labels of rows."""
+        labels: NDArray[Any] = self.classes_[np.asarray(self.estimator.predict(X), dtype=np.int64)]
+        return labels
+
+
+def _has_rows(value: Any, n_rows: int) -> bool:
+    shape = getattr(value, "shape", None)
+    if shape is not None:
+        return len(shape) > 0 and shape[0] == n_rows
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes) and len(value) == n_rows
+
+
+def folds_of(cv: Any, rows: TrainingRows, seed: int, *, stratified: bool) -> list[Fold]:
+    """Folds that put every row into exactly one test part.
+
+    A whole number makes shuffled folds: by groups where there are any, with equal shares of the classes if
+    `stratified`, and plain ones otherwise.
+
+    >>> rows = TrainingRows(np.zeros((6, 1)), np.array([0, 0, 0, 1, 1, 1]), None, {})
+    >>> [fold.test.size for fold in folds_of(3, rows, 0, stratified=True)]
+    [2, 2, 2]
+    """
+    splitter = _splitter(cv, rows, seed, stratified)
+    folds = [Fold(np.asarray(a), np.asarray(b)) for a, b in splitter.split(rows.X, rows.y, rows.groups)]
+    tested = np.bincount(np.concatenate([fold.test for fold in folds]), minlength=len(rows.y))
+    if len(tested) > len(rows.y) or np.any(tested != 1):
+        raise InputError(
+            f"cv must put every row into exactly one test fold; {np.count_nonzero(tested != 1)} row(s) are in none or "
+            "in several. KFold, StratifiedKFold and GroupKFold do so."
+        )
+    return folds
+
+
+def _splitter(cv: Any, rows: TrainingRows, seed: int, stratified: bool) -> Any:
+    if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
+        n_folds = whole_number(cv, "cv", 2, MOST_HELD, "Try cv=5.")
+        shuffle = {"shuffle": True, "random_state": int(stream(seed, "folds").integers(2**31))}
+        if rows.groups is not None:
+            return GroupKFold(n_folds, **shuffle)
+        return (StratifiedKFold if stratified else KFold)(n_folds, **shuffle)
+    if cv is None or isinstance(cv, bool | float | str):
+        raise InputError(f"cv must be 'prefit', a number of folds >= 2, or a splitter; got {quoted(cv)}. Try cv=5.")
+    return check_cv(cv)
+
+
+def fold_models(estimator: Any, rows: TrainingRows, folds: Sequence[Fold], n_jobs: int | None) -> list[Any]:
+    """The classifier fitted without each of the folds."""
+    models: list[Any] = Parallel(n_jobs=n_jobs)(delayed(_fitted)(estimator, rows, fold.train) for fold in folds)
+    return models
+
+
+def _fitted(estimator: Any, rows: TrainingRows, train: Rows) -> Any:
+    return rows.take(train).fitted(estimator)
+
+
+def out_of_fold(
+    models: Sequence[Any], rows: TrainingRows, folds: Sequence[Fold], response: str, reader: Reader
+) -> NDArray[Any]:
+    """Scores of every row by the model that has not seen it, (n, C), in the order of the rows."""
+    parts = []
+    for model, fold in zip(models, folds, strict=True):
+        with rows_of_user(rows.numbers_of(fold.test)):
+            parts.append(reader.columns(respond(model, _safe_indexing(rows.X, fold.test), response)))
+    place = np.concatenate([fold.test for fold in folds])
+    values: NDArray[Any] = np.concatenate(parts)[np.argsort(place)]
+    return values
+
+
+_KEPT_ROWS = ("_fit_X", "X_train_", "support_vectors_")
+"""Attributes of scikit-learn's estimators that hold rows they were fitted on."""
+
+_FEWEST_TOLD = 30  # rows of a fitted estimator that can tell whether it has seen them
 
 _OF_PREDICTOR = (
     "method",
@@ -80,7 +216,24 @@ def fit_prefit(asked: Any, X: Any, y: Any, split_by: Any, ids: Any) -> Fitted:
     reader = _reader(asked, response.classes)
     scored = reader.scored(response.values, y)
     predictor.fit(scored.data, split_by=split_by, ids=ids)
+    if not predictor.document_.training_signs:
+        data = scored.data
+        signs = training_signs([data], top_labels(data), data.require_labels("fit"), _FEWEST_TOLD)
+        if _remembers(asked.estimator, X):
+            signs = f"{type(asked.estimator).__name__} keeps most of these rows, as rows that it learned from"
+        if signs:
+            warn_of_training(signs, "Use rows that the estimator has not seen, or folds: cv=5.")
+            predictor._adopt(in_doubt(predictor.document_, signs))
     return Fitted(asked.estimator, response.name, reader, predictor, scored.zero_labels, len(scored.data))
+
+
+def _remembers(estimator: Any, X: Any) -> bool:
+    """Whether an estimator that keeps rows it learned from, as neighbours and support vectors, keeps most of these."""
+    known = next((getattr(estimator, name) for name in _KEPT_ROWS if hasattr(estimator, name)), None)
+    if not isinstance(known, np.ndarray) or known.ndim != 2 or np.shape(X)[1:] != known.shape[1:]:
+        return False
+    rows, kept = (set(map(bytes, np.ascontiguousarray(part, dtype=np.float64))) for part in (X, known))
+    return len(rows) > 0.9 * len(X) and 2 * len(rows & kept) > min(len(rows), len(kept))
 
 
 def fit_split(asked: Any, rows: TrainingRows, ids: Any) -> Fitted:
@@ -113,23 +266,18 @@ def fit_split(asked: Any, rows: TrainingRows, ids: Any) -> Fitted:
 
 def fit_cross(asked: Any, rows: TrainingRows, ids: Any) -> Fitted:
     """Temperatures and cross-conformal sets from the out-of-fold scores of all rows."""
-    wanted = _one_rule(asked)
+    if asked.grouping is not None:
+        raise InputError("conformal='cross' needs one rule for all classes: omit grouping, or use conformal='split'.")
+    other = {"method": "lac"} if asked.method == "auto" else {}
+    recipe = Recipe.of(_predictor(asked), **other)
     if ids is not None:
         checked_ids(ids, len(rows.y))
     # Plain folds: the theorem wants them drawn without a look at the labels.
-    folds = folds_of(asked.cv, rows, wanted.recipe.random_state, stratified=False)
+    folds = folds_of(asked.cv, rows, recipe.random_state, stratified=False)
     estimator = rows.fitted(asked.estimator)
     models = fold_models(asked.estimator, rows, folds, asked.n_jobs)
     response = respond(models[0], _safe_indexing(rows.X, folds[0].test), asked.response)
     reader = _reader(asked, np.asarray(estimator.classes_))
     scored = reader.scored(out_of_fold(models, rows, folds, response.name, reader), rows.y)
-    sets = cross_sets(scored.data, folds, wanted, ids)
+    sets = cross_sets(scored.data, [fold.test for fold in folds], recipe, asked.prefer, asked.objective, ids)
     return Fitted(estimator, response.name, reader, sets, scored.zero_labels, len(rows.y), tuple(models))
-
-
-def _one_rule(asked: Any) -> Wanted:
-    """What cross-conformal sets are made for: one rule for all classes; "auto" is LAC."""
-    if asked.grouping is not None:
-        raise InputError("conformal='cross' needs one rule for all classes: omit grouping, or use conformal='split'.")
-    other = {"method": "lac"} if asked.method == "auto" else {}
-    return Wanted(Recipe.of(_predictor(asked), **other), asked.prefer, asked.objective)

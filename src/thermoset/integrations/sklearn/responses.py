@@ -14,8 +14,6 @@ from thermoset.data import Logits
 from thermoset.errors import InputError
 from thermoset.quoting import quoted, reason
 
-__all__ = ["RESPONSES", "Reader", "Response", "Scored", "check_response", "label_columns", "respond"]
-
 RESPONSES = ("decision_function", "predict_log_proba", "predict_proba")
 """Methods that give scores, in the order in which "auto" looks for them: logits first, probabilities last."""
 

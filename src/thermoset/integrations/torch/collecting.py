@@ -13,20 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data import Logits, checked_logits
-from thermoset.data.input_kinds import warn_of_probabilities
+from thermoset.data.guards import warn_of_probabilities
 from thermoset.data.labels import column_indices
+from thermoset.data.reading import LABELS
 from thermoset.errors import InputError
 from thermoset.io import SUFFIXES, save
 from thermoset.io.files import FilePath, as_path, known_suffix, need
 from thermoset.io.formats import format_of
 from thermoset.io.loading import table_of
-from thermoset.io.roles import LABELS, first_of
+from thermoset.io.roles import first_of
 from thermoset.quoting import quoted
 
 if TYPE_CHECKING:
     import torch
-
-__all__ = ["Collected", "collect_logits", "collect_to_file"]
 
 Progress = Callable[[int, int | None], None]
 

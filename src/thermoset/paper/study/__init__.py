@@ -1,4 +1,4 @@
-"""The paper's tables and figures from logits, beside what it prints.
+"""The paper's tables and figures from logits, compared with what it prints.
 
 `study` runs the paper's protocol on every file of a folder and writes tables, figures, a page and a document;
 `study_logits` is the same for one set of logits in memory. What the paper prints is data of the package
@@ -15,36 +15,20 @@ from thermoset.errors import InputError
 from thermoset.io import SUFFIXES, load
 from thermoset.io.files import need
 from thermoset.paper.study.cells import PAIRS, Agreement, Cell, Pair, Printed, find_printed, printed_cells, recognise
-from thermoset.paper.study.claims import Claim, compare_effects, compare_peaks, effects_of, peaks_of
-from thermoset.paper.study.comparison import RuleComparison
+from thermoset.paper.study.claims import Claim, compare_files, file_numbers
 from thermoset.paper.study.measure import Measured, Settings
 from thermoset.paper.study.pairs import PairStudy, steps, study_logits
 from thermoset.paper.study.row_by_row import LowTemperatures, SizeDifferences
+from thermoset.paper.study.rules import RuleComparison
 from thermoset.paper.study.tables import study_sections
 from thermoset.quoting import Brief, printable
 from thermoset.text_tables import TextTable
 
 __all__ = [
-    "PAIRS",
-    "Agreement",
-    "Cell",
-    "Claim",
-    "LowTemperatures",
-    "Measured",
-    "Pair",
-    "PairStudy",
-    "Printed",
-    "RuleComparison",
-    "Settings",
-    "SizeDifferences",
-    "Study",
-    "find_printed",
-    "logits_files",
-    "printed_cells",
-    "recognise",
-    "study",
-    "study_logits",
-]
+    "PAIRS", "Agreement", "Cell", "Claim", "LowTemperatures", "Measured", "Pair", "PairStudy", "Printed",
+    "RuleComparison", "Settings", "SizeDifferences", "Study", "find_printed", "logits_files", "printed_cells",
+    "recognise", "study", "study_logits",
+]  # fmt: skip
 
 _LONGEST_NAME = 240  # bytes of a folder's name: file systems allow 255
 
@@ -74,7 +58,7 @@ class Study(Brief):
 
 
 def logits_files(folder: Path) -> list[Path]:
-    """Files of a folder that may hold logits, by name; labels and groups beside an npy file belong to it."""
+    """Files of a folder that may hold logits, by name; labels and groups next to an npy file belong to it."""
     if not folder.is_dir():
         state = "is a file" if folder.exists() else "does not exist"
         raise InputError(f"{folder} must be a folder with files of logits; it {state}.")
@@ -101,11 +85,11 @@ def study(
         Files that `load` reads. Names such as `Cifar100-ResNet50_data.npz` are recognised as pairs of the paper, and
         the tables then show the printed numbers as well. Other files are studied in the same way.
     out : path
-        Folder for `index.html`, `study.json`, `cells.csv`, `tables/` and `figures/`.
+        Folder for `index.html`, `cells.csv`, `curves.csv`, `temperatures.csv`, `tables/` and `figures/`.
     settings : Settings
         The protocol; the paper's if left out.
     progress : callable
-        Told (done, total) in steps.
+        Called with (done, total) in steps.
 
     Returns
     -------
@@ -120,24 +104,30 @@ def study(
     sources = logits_files(Path(folder))
     names = _names(sources)
     writing.check_places(Path(out), names.values(), sources)
-    counter = _Counter(progress, len(sources), steps(asked) + 1)
+    done, of_file = 0, steps(asked) + 1
+
+    def tell(to: int | None = None) -> None:
+        nonlocal done
+        done = done + 1 if to is None else to  # a file that is skipped has done its own
+        if progress is not None:
+            progress(done, len(sources) * of_file)
+
     studies: list[PairStudy] = []
     figures: dict[str, bytes] = {}
     skipped: dict[str, str] = {}
-    for source in sources:
+    for i, source in enumerate(sources):
         try:
             data = load(source)
-            found = study_logits(data, names[source], asked, tell=counter.tell)
+            found = study_logits(data, names[source], asked, tell=tell)
             figures.update(writing.figure_files(found, data))
             studies.append(found)
         except InputError as error:
             skipped[printable(source.name)] = printable(str(error))
-        counter.next_file()
+        tell((i + 1) * of_file)
     if not studies:
         raise InputError(f"{folder}: no file could be studied. {'; '.join(skipped.values())}")
-    peaks = [peak for one in studies for peak in peaks_of(one.title, one.n_classes, one.measured, asked)]
-    effects = [effect for one in studies for effect in effects_of(one.title, one.n_classes, one.measured, asked)]
-    together = (*compare_peaks(peaks, asked), *compare_effects(effects, asked))
+    numbers = [n for one in studies for n in file_numbers(one.title, one.n_classes, one.measured, asked)]
+    together = compare_files(numbers, asked)
     summary = writing.summary_files(studies, together, figures, skipped)
     files = writing.write_files(Path(out), {**figures, **summary})
     return Study(tuple(studies), skipped, together, tuple(files))
@@ -160,25 +150,3 @@ def _names(sources: Sequence[Path]) -> dict[Path, str]:
             name = f"{short} ({i})"
         names[source] = name
     return names
-
-
-class _Counter:
-    """Counts steps for a progress bar; a file that is skipped has done its own."""
-
-    def __init__(self, progress: Callable[[int, int], None] | None, n_files: int, steps_of_file: int) -> None:
-        self._progress, self._n_files, self._steps = progress, n_files, steps_of_file
-        self._files, self._done = 0, 0
-
-    def tell(self, step: str) -> None:  # noqa: ARG002 (a bar shows how far, not what)
-        """One step of a file is done."""
-        self._done += 1
-        self._show()
-
-    def next_file(self) -> None:
-        """All steps of a file are done, or will not be."""
-        self._files, self._done = self._files + 1, 0
-        self._show()
-
-    def _show(self) -> None:
-        if self._progress is not None:
-            self._progress(self._files * self._steps + self._done, self._n_files * self._steps)

@@ -1,4 +1,4 @@
-"""The numbers that the paper prints, and the cells of our tables beside them.
+"""The numbers that the paper prints, and the cells of our tables that are compared with them.
 
 `data/published.csv` has one line a printed number: where it stands, what it is, and the digits as printed. Its notes
 say which ones the published logits do not give, whatever choices are made. A cell is a value with its standard error,
@@ -7,6 +7,7 @@ else. Agreement is counted by metric, beside how many cells would agree by any m
 """
 
 import csv
+import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator
@@ -69,11 +70,6 @@ class Printed:
     rounding: float
     note: str
 
-    @property
-    def reproducible(self) -> bool:
-        """False for cells that the published logits do not give."""
-        return not self.note.startswith("not reproducible")
-
 
 @cache
 def printed_cells() -> tuple[Printed, ...]:
@@ -89,6 +85,8 @@ def printed_cells() -> tuple[Printed, ...]:
 
 def _read(line: dict[str, str]) -> Printed:
     unit = 0.01 if line["unit"] == "percent" else 1.0
+    digits, _, exponent = line["printed"].partition("e")
+    decimals = len(digits.partition(".")[2]) if digits != "0" else 1  # a gap of "0" stands among numbers with one
     return Printed(
         source=line["source"],
         pair=Pair(line["dataset"], line["model"]),
@@ -98,17 +96,9 @@ def _read(line: dict[str, str]) -> Printed:
         alpha=float(line["alpha"]) if line["alpha"] else None,
         cp_percent=int(line["cp_percent"]) if line["cp_percent"] else None,
         value=float(line["printed"]) * unit,
-        # a gap of "0" stands among numbers with one decimal
-        rounding=unit * (0.05 if line["printed"] == "0" else _half_unit(line["printed"])),
+        rounding=unit * float(f"5e{int(exponent or 0) - decimals - 1}"),
         note=line["note"],
     )
-
-
-def _half_unit(printed: str) -> float:
-    """Half a unit of the last printed digit."""
-    digits, _, exponent = printed.partition("e")
-    decimals = len(digits.partition(".")[2])
-    return float(f"5e{int(exponent or 0) - decimals - 1}")
 
 
 def find_printed(
@@ -139,21 +129,13 @@ def recognise(name: str, top1: float | None = None) -> Pair | None:
     >>> recognise("cifar100_resnet50.npz", 0.772)  # of the same name, but the paper's is right for 80.9%
     """
     words = [word for word in re.split(r"[^a-z0-9]+", name.lower().partition(".")[0]) if word not in _NOISE]
-    pair = _names().get("".join(words))
+    names = {re.sub(r"[^a-z0-9]", "", f"{pair.dataset}{pair.model}".lower()): pair for pair in PAIRS}
+    names |= dict.fromkeys(("imagenetvit", "imagenetvitb"), Pair("ImageNet", "ViT-B/16"))
+    pair = names.get("".join(words))
     printed = find_printed(pair, "top1")
     if printed is None or top1 is None:
         return pair
     return pair if abs(top1 - printed.value) <= _SAME_ACCURACY else None
-
-
-@cache
-def _names() -> dict[str, Pair]:
-    names = {_plain(f"{pair.dataset}{pair.model}"): pair for pair in PAIRS}
-    return {**names, "imagenetvit": Pair("ImageNet", "ViT-B/16"), "imagenetvitb": Pair("ImageNet", "ViT-B/16")}
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 SHOWN = ("avg_size", "marginal_coverage_gap", "top_coverage_gap", "avg_coverage_gap")
@@ -166,43 +148,50 @@ _MEDIAN = math.sqrt(math.pi / 2)  # standard error of a median over that of a me
 _GROUPS = 10  # of trials, for the jackknife
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One number of a table.
-
-    Attributes
-    ----------
-    mode : "exact" or "published"
-        Whose conventions made it.
-    metric, method, at, alpha, cp_percent
-        What it is; `at` is "before" or "after" temperature scaling, or a rule of the comparison.
-    value, standard_error
-        Median of means over the trials; standard error of the mean.
-    trials : int
-        Random splits behind it.
-    printed, source, note
-        The paper's number, its place, and what is known of it.
-    definition : str
-        What makes the printed number another statistic; empty where both are the same.
-    agrees : bool or None
-        Whether the two differ by no more than sampling and rounding explain; None where nothing is printed, or where
-        they differ by definition.
-    """
+class Place(NamedTuple):
+    """What a cell tells: in whose mode which metric of which method, where, at which level and conformal size."""
 
     mode: str
     metric: str
+    method: str = ""
+    at: str = ""
+    alpha: float | None = None
+    cp_percent: int | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a table, the printed one, and whether both are the same.
+
+    `agrees` says whether the two differ by no more than sampling and rounding explain; it is None where nothing is
+    printed, or where they differ by definition.
+    """
+
+    mode: str  # whose conventions made it: "exact" or "published"
+    metric: str
     method: str
-    at: str
+    at: str  # "before" or "after" temperature scaling, or a rule of the comparison
     alpha: float | None
     cp_percent: int | None
-    value: float
-    standard_error: float
+    value: float  # median of means over the trials
+    standard_error: float  # of the mean
     trials: int
     printed: float | None = None
-    source: str = ""
-    note: str = ""
-    definition: str = ""
+    source: str = ""  # its place in the paper
+    note: str = ""  # what is known of the printed number
+    definition: str = ""  # what makes it another statistic
     agrees: bool | None = None
+
+
+def find_cells(cells: Iterable[Cell], **wanted: object) -> dict[tuple[str, str, str], Cell]:
+    """Cells with these attributes, by metric, method and place.
+
+    >>> one = Cell("exact", "avg_size", "lac", "before", 0.1, 10, 2.0, 0.1, 4)
+    >>> find_cells([one], mode="exact", alpha=0.1)["avg_size", "lac", "before"].value, find_cells([one], alpha=0.2)
+    (2.0, {})
+    """
+    found = (cell for cell in cells if all(getattr(cell, name) == value for name, value in wanted.items()))
+    return {(cell.metric, cell.method, cell.at): cell for cell in found}
 
 
 def agree(value: float, spread: float, printed: Printed) -> bool:
@@ -218,7 +207,7 @@ def of_medians(error: float) -> float:
     return math.sqrt(2) * _MEDIAN * (0.0 if math.isnan(error) else error)
 
 
-def other_statistic(place: "Place") -> str:
+def other_statistic(place: Place) -> str:
     """What sets a cell of our conventions apart from the printed one by definition; empty where nothing does.
 
     >>> other_statistic(Place("exact", "avg_size", "lac", "before", 0.1, 10))
@@ -245,97 +234,64 @@ def other_statistic(place: "Place") -> str:
     return "T* of each trial, where one T* served all" if place.at == "after" else ""
 
 
-class Place(NamedTuple):
-    """What a cell tells: in whose mode which metric of which method, where, at which level and conformal size."""
-
-    mode: str
-    metric: str
-    method: str = ""
-    at: str = ""
-    alpha: float | None = None
-    cp_percent: int | None = None
-
-
 def cell_of_trials(pair: Pair | None, place: Place, values: Floats) -> Cell:
     """A cell from its values in the trials."""
     return _beside(pair, place, float(median_of_means(values)), float(standard_error(values)), len(values))
 
 
-def _beside(pair: Pair | None, place: Place, value: float, error: float, trials: int) -> Cell:
-    """A cell beside the printed one, a median of means over as many trials."""
-    return _compared(pair, place, (value, error), trials, of_medians(error))
-
-
-def _compared(pair: Pair | None, place: Place, found: tuple[float, float], trials: int, spread: float) -> Cell:
+def _beside(
+    pair: Pair | None, place: Place, value: float, error: float, trials: int, spread: float | None = None
+) -> Cell:
+    """A cell and the printed one; `spread` is the error of their difference, if not that of medians of means."""
     printed = find_printed(pair, *place[1:])
     if printed is None:
-        return Cell(*place, *found, trials)
+        return Cell(*place, value, error, trials)
     definition = other_statistic(place)
-    agrees = None if definition else agree(found[0], spread, printed)
-    return Cell(*place, *found, trials, printed.value, printed.source, printed.note, definition, agrees)
+    agrees = None if definition else agree(value, of_medians(error) if spread is None else spread, printed)
+    return Cell(*place, value, error, trials, printed.value, printed.source, printed.note, definition, agrees)
 
 
-def _temperature_cell(pair: Pair | None, metric: str, values: Floats) -> Cell:
-    """T* beside the printed one, which is one fit: allowed is the spread of single fits, not that of their mean."""
-    found = float(median_of_means(values)), float(standard_error(values))
-    spread = float(np.std(values, ddof=1)) * math.sqrt(1 + _MEDIAN**2 / len(values))
-    return _compared(pair, Place("exact", metric), found, len(values), spread)
+def table_cells(found: Measured, pair: Pair | None, settings: Settings) -> Iterator[Cell]:
+    """Tables 1 and 2, those of the appendix, and AvgCovGap, by our conventions and by those nearest to the tables.
 
-
-def table_cells(found: Measured, pair: Pair | None, settings: Settings) -> tuple[Cell, ...]:
-    """Tables 1 and 2, those of the appendix, and AvgCovGap, by our conventions and by those nearest to the tables."""
-    heads = [
-        _beside(pair, Place("exact", name), value, 0.0, settings.trials)
-        for name, value in (("top1", found.top1), ("top5", found.top5))
-    ]
-    heads += [
-        _temperature_cell(pair, name, values)
-        for name, values in (("temperature_ece", found.trial_ece), ("temperature_nll", found.trial_nll))
-    ]
-    return (*heads, *_exact_cells(found, pair, settings), *_published_cells(found, pair, settings))
-
-
-def _exact_cells(found: Measured, pair: Pair | None, settings: Settings) -> Iterator[Cell]:
-    """Our conventions: empty sets allowed, gaps of each trial, T* of each trial's calibration rows."""
-    for cp in settings.cp_percents:
-        for a, alpha in enumerate(settings.alphas):
-            for at, part in (("before", found.before[cp]), ("after", found.after[cp])):
-                for m, method in enumerate(METHODS[:3]):
-                    for metric in SHOWN:
-                        values = part.of(metric)[m, a]
-                        yield cell_of_trials(pair, Place("exact", metric, method, at, alpha, cp), values)
-
-
-def _published_cells(found: Measured, pair: Pair | None, settings: Settings) -> Iterator[Cell]:
-    """The choices that come closest to the printed tables.
-
-    Sizes of APS count the top label in every set while no coverage does; RAPS multiplies its penalty by u too;
-    MarCovGap is the gap of the mean coverage, TopCovGap that of class coverages averaged over the trials; T* is the
-    printed one.
+    Ours ("exact"): empty sets allowed, gaps of each trial, T* of each trial's calibration rows. The choices that come
+    closest to the printed tables ("published"): sizes of APS count the top label in every set while no coverage does;
+    RAPS multiplies its penalty by u too; MarCovGap is the gap of the mean coverage, TopCovGap that of class coverages
+    pooled over the trials; T* is the printed one.
     """
-    for cp in settings.cp_percents:
-        for a, alpha in enumerate(settings.alphas):
-            for at, part in (("before", found.before[cp]), ("after", found.printed[cp])):
-                for method, m in (("lac", 0), ("aps", 1), ("raps", 3)):
-                    where = method, at, alpha, cp
-                    values = dict(zip(part.metrics, part.values[m, a], strict=True))
-                    size = values["avg_size"]
-                    if method == "aps":  # as `patched` in `measure_trials`: the top label fills what would be empty
-                        size = size + values["empty_share"]
-                    yield cell_of_trials(pair, Place("published", "avg_size", *where), size)
-                    margin = _margin_as_published(values["marginal_coverage"], alpha)
-                    yield _beside(pair, Place("published", "marginal_coverage_gap", *where), *margin, len(size))
-                    top = _top_as_published(part.hits[m, a], part.counts, alpha)
-                    yield _beside(pair, Place("published", "top_coverage_gap", *where), *top, len(size))
+    n = settings.trials
+    for name, value in (("top1", found.top1), ("top5", found.top5)):
+        yield _beside(pair, Place("exact", name), value, 0.0, n)
+    for name, values in (("temperature_ece", found.trial_ece), ("temperature_nll", found.trial_nll)):
+        # the printed one is one fit: allowed is the spread of single fits, not that of their mean
+        spread = float(np.std(values, ddof=1)) * math.sqrt(1 + _MEDIAN**2 / n)
+        known = float(median_of_means(values)), float(standard_error(values)), n
+        yield _beside(pair, Place("exact", name), *known, spread)
+    settings_of_tables = list(itertools.product(settings.cp_percents, enumerate(settings.alphas)))
+    for cp, (a, alpha) in settings_of_tables:
+        for at, part in (("before", found.before[cp]), ("after", found.after[cp])):
+            for m, method in enumerate(METHODS):
+                for metric in SHOWN:
+                    values = part.of(metric)[m, a]
+                    yield cell_of_trials(pair, Place("exact", metric, method, at, alpha, cp), values)
+    for cp, (a, alpha) in settings_of_tables:
+        for at, part in (("before", found.before[cp]), ("after", found.printed[cp])):
+            for method, m in (("lac", 0), ("aps", 1), ("raps", 3)):
+                where = method, at, alpha, cp
+                shown = dict(zip(part.metrics, part.values[m, a], strict=True))
+                size, coverage = shown["avg_size"], shown["marginal_coverage"]
+                if method == "aps":  # as `patched` in `measure_trials`: the top label fills what would be empty
+                    size = size + shown["empty_share"]
+                yield cell_of_trials(pair, Place("published", "avg_size", *where), size)
+                gap = abs(float(median_of_means(coverage)) - float(1 - exact_level(alpha)))
+                error = float(standard_error(coverage))
+                yield _beside(pair, Place("published", "marginal_coverage_gap", *where), gap, error, n)
+                top = _pooled_top_gap(part.hits[m, a], part.counts, alpha)
+                yield _beside(pair, Place("published", "top_coverage_gap", *where), *top, n)
 
 
-def _margin_as_published(coverage: Floats, alpha: float) -> tuple[float, float]:
-    """MarCovGap and its error."""
-    return abs(float(median_of_means(coverage)) - float(1 - exact_level(alpha))), float(standard_error(coverage))
-
-
-def _top_as_published(hits: Ints, counts: Ints, alpha: float) -> tuple[float, float]:
-    """TopCovGap and its error by the jackknife: the operator is not linear in the trials."""
+def _pooled_top_gap(hits: Ints, counts: Ints, alpha: float) -> tuple[float, float]:
+    """TopCovGap of pooled trials and its error by the jackknife: the operator is not linear in the trials."""
     groups = np.array_split(np.arange(len(hits)), min(_GROUPS, len(hits)))
     value, error = averaged_top_gap(hits, counts, alpha), math.nan
     if len(groups) > 1:
@@ -353,7 +309,6 @@ def averaged_top_gap(hits: Ints, counts: Ints, alpha: float) -> float:
     return float(top_gap(coverage_gaps(hits.sum(axis=0), counts.sum(axis=0), alpha), hits.shape[1]))
 
 
-_METHODS = ("lac", "aps", "raps")
 _METRICS = ("avg_size", "top_coverage_gap", "marginal_coverage_gap")
 
 
@@ -361,14 +316,8 @@ _METRICS = ("avg_size", "top_coverage_gap", "marginal_coverage_gap")
 class Agreement:
     """Printed cells of one metric that the study agrees with (mode "published").
 
-    Attributes
-    ----------
-    metric : str
-    agree, printed : int
-        Cells that agree, and those that the paper prints.
-    swapped : float
-        Cells that would agree if the scores were mistaken for one another: each printed number beside the measurement
-        of the two other scores. Where this is nearly as large as `agree`, agreement says nothing of the method.
+    `swapped` would agree if the scores were mistaken for one another: each printed number beside the measurement of the
+    two other scores. Where this is nearly as large as `agree`, agreement says nothing of the method.
     """
 
     metric: str
@@ -402,11 +351,9 @@ def agreements(pair: Pair | None, cells: Iterable[Cell]) -> tuple[Agreement, ...
 def _swapped(pair: Pair | None, cells: list[Cell]) -> float:
     """Cells that agree with another score's number, a mean over the two ways to turn the scores round."""
     passed = 0
-    for cell in cells:
-        place = cell.at, cell.alpha, cell.cp_percent
+    for cell, other in itertools.product(cells, cells):
+        place, its = ((one.at, one.alpha, one.cp_percent) for one in (cell, other))
         printed = find_printed(pair, cell.metric, cell.method, *place)
-        for other in cells:
-            beside = other.method != cell.method and (other.at, other.alpha, other.cp_percent) == place
-            if printed is not None and beside:
-                passed += agree(other.value, of_medians(other.standard_error), printed)
-    return passed / (len(_METHODS) - 1)
+        if printed is not None and other.method != cell.method and its == place:
+            passed += agree(other.value, of_medians(other.standard_error), printed)
+    return passed / (len(METHODS) - 1)

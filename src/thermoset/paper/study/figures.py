@@ -72,7 +72,7 @@ def captions(settings: Settings) -> dict[str, str]:
         "bound-share": "Section 4: share of rows whose margin is above the bounds, and whose derivative has the sign",
         "low-temperatures": "Appendix B.5: very low temperatures, with a plain softmax and with thermoset "
         f"(alpha = {alpha:g}, CP {cp}%)",
-        "rules": f"All rules: size, coverage, and who pays (alpha = {alpha:g})",
+        "rules": f"All rules: size, coverage, and which rows lose (alpha = {alpha:g})",
         "single-trials": "Appendix C: curves of single trials, from calibration and CP rows alone "
         f"(alpha = {alpha:g}, CP {cp}%)",
     }
@@ -100,46 +100,44 @@ def drawn_figures(data: Logits, study: PairStudy) -> Mapping[str, Callable[[], "
 
 def figure_1(studies: Sequence[PairStudy]) -> "Figure":
     """The paper's first figure: a column for each file."""
-    alpha, cp = studies[0].settings.main
-    made, panels = figure(len(_FIGURE_1) * len(studies), columns=len(studies), panel=_PANEL)
-    for i, metric in enumerate(_FIGURE_1):
-        for ax, study in zip(panels[i * len(studies) :], studies, strict=False):
-            _curve(ax, study.measured, metric, alpha, cp)
-            if i == 0:
-                ax.set_title(study.title, loc="left", fontsize="medium", parse_math=False)
-            if i < len(_FIGURE_1) - 1:
-                ax.set_xlabel("")
-    _legend_above(made, panels[0])
-    _note(made, f"alpha = {alpha:g}; CP {cp}%; {studies[0].settings.trials} random splits; bands: 2 standard errors")
-    return made
-
-
-def _curve(ax: "Axes", found: Measured, metric: str, alpha: float, cp: int) -> None:
-    """A metric against T: a median of means, as the paper has it, or the mean of a threshold."""
-    label = METRICS[metric].title + _SYMBOLS.get(metric, "")
-    centre = mean_over_trials if metric == "threshold" else median_of_means
-    plot_sweep(_at_level(found.curves[cp], alpha), metric, ax=ax, ylabel=label, marks={"T*": found.ece}, centre=centre)
+    settings = studies[0].settings
+    alpha, cp = settings.main
+    columns = [(study.title, study.measured, cp) for study in studies]
+    return _curves(_FIGURE_1, columns, alpha, f"alpha = {alpha:g}; CP {cp}%; {settings.trials} random splits")
 
 
 def _curves_at(found: Measured, settings: Settings, alpha: float) -> Callable[[], "Figure"]:
-    return lambda: _curves(found, settings, alpha)
+    """A column for each size of the conformal set, the same height along a row."""
+    columns = [(f"CP {cp}%", found, cp) for cp in settings.cp_percents]
+    note = f"alpha = {alpha:g}; {settings.trials} random splits"
+    return lambda: _curves(_PANELS, columns, alpha, note, alike=True)
 
 
-def _curves(found: Measured, settings: Settings, alpha: float) -> "Figure":
-    """A column for each size of the conformal set, a row for each metric, the same height along a row."""
-    columns = settings.cp_percents
-    made, panels = figure(len(_PANELS) * len(columns), columns=len(columns), panel=_PANEL)
-    for i, metric in enumerate(_PANELS):
+def _curves(
+    metrics: Sequence[str],
+    columns: Sequence[tuple[str, Measured, int]],
+    alpha: float,
+    note: str,
+    *,
+    alike: bool = False,
+) -> "Figure":
+    """A row for each metric against T: medians of means, as the paper has them, and means of thresholds."""
+    made, panels = figure(len(metrics) * len(columns), columns=len(columns), panel=_PANEL)
+    for i, metric in enumerate(metrics):
         row = panels[i * len(columns) : (i + 1) * len(columns)]
-        for ax, cp in zip(row, columns, strict=True):
-            _curve(ax, found, metric, alpha, cp)
-        _same_height(row)
-    for ax in panels[: -len(columns)]:
-        ax.set_xlabel("")
-    for ax, cp in zip(panels, columns, strict=False):
-        ax.set_title(f"CP {cp}%", loc="left")
+        label = METRICS[metric].title + _SYMBOLS.get(metric, "")
+        centre = mean_over_trials if metric == "threshold" else median_of_means
+        for ax, (title, found, cp) in zip(row, columns, strict=True):
+            curves, marks = _at_level(found.curves[cp], alpha), {"T*": found.ece}
+            plot_sweep(curves, metric, ax=ax, ylabel=label, marks=marks, centre=centre)
+            if i == 0:
+                ax.set_title(title, loc="left", fontsize="medium", parse_math=False)
+            if i < len(metrics) - 1:
+                ax.set_xlabel("")
+        if alike:
+            _same_height(row)
     _legend_above(made, panels[0])
-    _note(made, f"alpha = {alpha:g}; {settings.trials} random splits; bands: 2 standard errors")
+    _note(made, f"{note}; bands: 2 standard errors")
     return made
 
 

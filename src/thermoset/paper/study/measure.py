@@ -21,7 +21,6 @@ from thermoset.errors import InputError
 from thermoset.levels import Alpha, exact_level
 from thermoset.metrics import (
     METRICS,
-    Metric,
     ReliabilityTable,
     SetCounts,
     reliability_from_confidence,
@@ -40,16 +39,8 @@ from thermoset.sweeping import (
     sweep,
     temperature_grid,
 )
-from thermoset.sweeping.engine import (
-    LabelParts,
-    Misses,
-    Part,
-    Trials,
-    count_sets,
-    expected_misses,
-    label_parts,
-    trial_thresholds,
-)
+from thermoset.sweeping.engine import Misses, Part, Trials, count_sets, label_parts, trial_thresholds
+from thermoset.sweeping.expectations import expected_misses
 from thermoset.sweeping.job import set_counts
 from thermoset.sweeping.protocol import draw_trials
 
@@ -66,25 +57,14 @@ class Way(NamedTuple):
 class OwnTemperatures:
     """What trials show, each at its own temperature.
 
-    Attributes
-    ----------
-    temperatures : (trials,)
-        Of each trial.
-    metrics : tuple of str
-        Those of a sweep, with empty sets allowed, then those that need the ranks of labels, or u integrated out.
-    values : (methods, alphas, metrics, trials)
-        Every measured value.
-    hits : (methods, alphas, trials, C)
-        Evaluation rows of each class whose set contains their label.
-    counts : (trials, C)
-        Evaluation rows of each class.
+    The metrics are those of a sweep, then those that need the ranks of labels, or u integrated out.
     """
 
-    temperatures: Floats
+    temperatures: Floats  # (trials,)
     metrics: tuple[str, ...]
-    values: Floats
-    hits: Ints
-    counts: Ints
+    values: Floats  # (methods, alphas, metrics, trials)
+    hits: Ints  # (methods, alphas, trials, C): evaluation rows of each class whose set contains their label
+    counts: Ints  # (trials, C): evaluation rows of each class
 
     def of(self, metric: str) -> Floats:
         """One metric: (methods, alphas, trials)."""
@@ -113,11 +93,9 @@ def measure_trials(
     >>> found.of("avg_size").shape, found.hits.shape
     ((1, 1, 3), (1, 1, 3, 5))
     """
-    own = np.asarray(temperatures, dtype=np.float64)
-    if own.ndim != 1 or not own.size or not np.all((own > 0) & np.isfinite(own)):
-        raise InputError(f"temperatures must be finite numbers above 0, one per trial; got {temperatures!r}.")
     scores, levels = tuple(resolve(method) for method in methods), tuple(alphas)
-    return measure_ways(data, [Way(float(t), scores, levels) for t in own], levels, protocol, patched=patched)
+    ways = [Way(float(t), scores, levels) for t in np.asarray(temperatures)]
+    return measure_ways(data, ways, levels, protocol, patched=patched)
 
 
 def measure_ways(
@@ -145,43 +123,38 @@ def measure_ways(
     rows = SortedRows(data)
     distinct, place = np.unique([way.temperature for way in ways], return_inverse=True)
     known = label_parts(rows, labels, distinct)
+    split, top = split_by_top(trials, labels, known.is_top)
     groups: dict[Way, list[int]] = {}
     for t, way in enumerate(ways):
         groups.setdefault(way, []).append(t)
-    split, top = split_by_top(trials, labels, known.is_top)
-    which = [np.array(group) for group in groups.values()]
-    parts = [_part(known.at(place[w[0]]), way, split.some(w), patched) for way, w in zip(groups, which, strict=True)]
+    parts = []
+    for way, group in groups.items():
+        of_way, own = split.some(np.array(group)), known.at(place[group[0]])
+        thresholds = trial_thresholds(own, way.scores, way.levels, of_way)  # which know of no patch
+        scores = tuple(map(NeverEmpty, way.scores)) if patched else way.scores
+        parts.append(Part(own, scores, thresholds, of_way))
     counted = count_sets(rows, Misses.by_group(top, 2 * data.n_classes), parts)
-    metrics = _trial_metrics()
+    added = [metric for needs in ("ranks", "expectation") for metric in METRICS.values() if metric.needs == needs]
+    metrics = (*swept_metrics(), *added)
     shape = len(ways[0].scores), len(alphas)
     values = np.full((*shape, len(metrics), len(ways)), np.nan)
     hits = np.empty((*shape, len(ways), data.n_classes), dtype=np.int64)
-    for part, found, w in zip(parts, counted, which, strict=True):
+    for part, found, w in zip(parts, counted, groups.values(), strict=True):
         for m, a in np.ndindex(shape):
             cut = part.thresholds[0, m, 0, a]
             counts = joined_by_top(set_counts(found.at(m, 0, a), part.trials.counts, alphas[a], cut))
-            averaged = _averaged(part, m, a, labels, counts)
+            averaged = counts  # over u
+            if part.scores[m].uses_u and trials.randomized:
+                # the trials have columns for twice as many groups: see `split_by_top`
+                missed = expected_misses(
+                    part.labels, part.scores[m], 0, labels, part.trials, part.thresholds[:, m, 0, a]
+                )
+                averaged = replace(counts, hits=counts.rows - missed.T[:, : data.n_classes])
             for k, metric in enumerate(metrics):
                 values[m, a, k, w] = metric.of(averaged if metric.needs == "expectation" else counts)
             hits[m, a, w] = counts.hits
-    own = np.array([way.temperature for way in ways])
-    return OwnTemperatures(own, tuple(metric.name for metric in metrics), values, hits, trials.counts)
-
-
-def _trial_metrics() -> tuple[Metric, ...]:
-    """What trials show: the metrics of a sweep, those that need the ranks of labels, and those of expected hits."""
-    added = [metric for needs in ("ranks", "expectation") for metric in METRICS.values() if metric.needs == needs]
-    return (*swept_metrics(), *added)
-
-
-def _averaged(part: Part, m: int, a: int, labels: Ints, counts: SetCounts) -> SetCounts:
-    """The counts with hits averaged over u, for a score and a level."""
-    score, trials = part.scores[m], part.trials
-    if not (score.uses_u and trials.randomized):
-        return counts
-    missed = expected_misses(part.labels, score, 0, labels, trials, part.thresholds[:, m, 0, a])
-    n_classes = counts.rows.shape[1]  # the trials have columns for twice as many groups: see `split_by_top`
-    return replace(counts, hits=counts.rows - missed.T[:, :n_classes])
+    own_t = np.array([way.temperature for way in ways])
+    return OwnTemperatures(own_t, tuple(metric.name for metric in metrics), values, hits, trials.counts)
 
 
 def split_by_top(trials: Trials, labels: Ints, is_top: Bools) -> tuple[Trials, Ints]:
@@ -204,14 +177,7 @@ def joined_by_top(counts: SetCounts) -> SetCounts:
     return replace(counts, rows=rows, hits=hits, top_missed=missed)
 
 
-def _part(labels: LabelParts, way: Way, trials: Trials, patched: bool) -> Part:
-    """Trials that make their sets in the same way, with their thresholds, which know of no patch."""
-    thresholds = trial_thresholds(labels, way.scores, way.levels, trials)
-    scores = tuple(map(NeverEmpty, way.scores)) if patched else way.scores
-    return Part(labels, scores, thresholds, trials)
-
-
-Tell = Callable[[str], None]
+Tell = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -230,8 +196,8 @@ class PublishedRAPS(RAPS):
         return super().terms._replace(drawn=1.0)
 
 
-METHODS = ("lac", "aps", "raps", "raps_published")
-_SCORES = (*METHODS[:3], PublishedRAPS())
+METHODS = ("lac", "aps", "raps")
+_SCORES = (*METHODS, PublishedRAPS())
 HOTTEST = 2.95
 """The code published with the paper searches T-hat below this."""
 _ALPHA, _CP = 0.1, 10  # of the paper's main tables
@@ -332,12 +298,12 @@ class Measured(Brief):
 
 
 def measure(data: Logits, settings: Settings, printed_temperature: float | None, tell: Tell) -> Measured:
-    """Run the protocol; `tell` is given the name of each step as it ends."""
+    """Run the protocol; `tell` is called as each step ends."""
     labels = data.require_labels("the study")
     nll, ece = fit_nll(data).temperature, fit_ece(data, settings.ece_bins).temperature
-    tell("T* of all rows")
+    tell()
     trial_nll, trial_ece = calibrated_temperatures(data, settings, ece)
-    tell("T* of the trials")
+    tell()
     fixed = ece if printed_temperature is None else printed_temperature
     curves, before, after, printed = {}, {}, {}, {}
     for cp in settings.cp_percents:
@@ -345,19 +311,19 @@ def measure(data: Logits, settings: Settings, printed_temperature: float | None,
         curves[cp] = sweep(
             data,
             temperatures=settings.grid(),
-            methods=METHODS[:3],
+            methods=METHODS,
             alphas=settings.alphas,
             trials=settings.trials,
             calibration_fraction=protocol.calibration_fraction,
             cp_fraction=protocol.cp_fraction,
             random_state=protocol.random_state,
         )
-        tell(f"curves, CP {cp}%")
+        tell()
         asked = _SCORES, settings.alphas, protocol
         before[cp] = measure_trials(data, np.ones(settings.trials), *asked)
         after[cp] = measure_trials(data, trial_ece, *asked)
         printed[cp] = measure_trials(data, np.full(settings.trials, fixed), *asked)
-        tell(f"T = 1 and T*, CP {cp}%")
+        tell()
     return Measured(
         top1=top_k_accuracy(data.logits, labels, 1),
         top5=top_k_accuracy(data.logits, labels, min(5, data.n_classes)),

@@ -11,7 +11,6 @@ from thermoset.levels import rows_needed
 from thermoset.metrics import top_k_accuracy
 from thermoset.paper.study.cells import Agreement, Cell, Pair, agreements, find_printed, recognise, table_cells
 from thermoset.paper.study.claims import Claim, check_claims
-from thermoset.paper.study.comparison import RuleComparison, compare, few_trials
 from thermoset.paper.study.measure import Measured, Settings, measure
 from thermoset.paper.study.row_by_row import (
     LowTemperatures,
@@ -23,6 +22,7 @@ from thermoset.paper.study.row_by_row import (
     margin_bounds,
     size_differences,
 )
+from thermoset.paper.study.rules import RuleComparison, compare, few_trials
 from thermoset.paper.theory import QuantileSamples, quantile_samples
 from thermoset.quoting import Brief
 
@@ -32,44 +32,22 @@ QUANTILES_AT = ("T=1", "T=T*", "T=0.5", "T=2")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PairStudy(Brief):
-    """What the study found on one file.
-
-    Attributes
-    ----------
-    name, pair
-        The file's name, and the paper's pair it stands for (None: a file of the user's).
-    n_rows, n_classes, settings
-        What was studied, and how.
-    measured, cells
-        Curves and trials of the protocol; the cells of tables 1 and 2 and of the appendix.
-    comparison
-        The table of appendix D, extended, and the curves of appendix C.
-    differences, low
-        Set sizes row by row; very low temperatures.
-    quantiles
-        The quantile samples of appendix B.6, at T = 1, T*, 0.5 and 2, all rows setting the threshold.
-    bounds
-        The bounds of section 4 on the margins, and the share of rows above them.
-    statements
-        Theorems, propositions and lemmas of the paper, checked on rows of the file.
-    claims
-        What the paper says happens, and whether it does.
-    """
+    """What the study found on one file."""
 
     name: str
-    pair: Pair | None
+    pair: Pair | None  # of the paper; None for a file of the user's
     n_rows: int
     n_classes: int
     settings: Settings
-    measured: Measured
-    cells: tuple[Cell, ...]
-    comparison: RuleComparison
-    differences: tuple[SizeDifferences, ...]
-    low: LowTemperatures
-    quantiles: QuantileSamples
-    bounds: MarginBounds
-    statements: tuple[Statement, ...]
-    claims: tuple[Claim, ...]
+    measured: Measured  # curves and trials of the protocol
+    cells: tuple[Cell, ...]  # of tables 1 and 2 and of the appendix
+    comparison: RuleComparison  # the table of appendix D, extended, and the curves of appendix C
+    differences: tuple[SizeDifferences, ...]  # set sizes row by row
+    low: LowTemperatures  # very low temperatures
+    quantiles: QuantileSamples  # of appendix B.6, at T = 1, T*, 0.5 and 2, all rows setting the threshold
+    bounds: MarginBounds  # of section 4 on the margins, and the share of rows above them
+    statements: tuple[Statement, ...]  # theorems, propositions and lemmas, checked on rows of the file
+    claims: tuple[Claim, ...]  # what the paper says happens, and whether it does
 
     @property
     def remark(self) -> str:
@@ -105,11 +83,11 @@ def study_logits(
     name: str,
     settings: Settings | None = None,
     *,
-    tell: Callable[[str], None] = lambda _: None,
+    tell: Callable[[], None] = lambda: None,
 ) -> PairStudy:
-    """Run the whole study on labelled logits; the name decides which printed numbers stand beside it.
+    """Run the whole study on labelled logits; the name decides which printed numbers it is compared with.
 
-    `tell` is given the name of each step as it ends.
+    `tell` is called as each of the `steps` ends.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 5, size=600)
@@ -135,12 +113,12 @@ def study_logits(
     comparison = compare(data, found, pair, asked, tell)
     few = found.trial_ece[: few_trials(data, asked)]
     differences = tuple(size_differences(data, method, few, asked) for method in ("aps", "raps"))
-    tell("differences by row")
+    tell()
     low = low_temperatures(data, asked)
-    tell("low temperatures")
+    tell()
     quantiles = quantile_samples(data, temperatures=(1.0, found.ece, 0.5, 2.0), alpha=asked.main[0])
-    tell("quantile samples")
-    cells = table_cells(found, pair, asked)
+    tell()
+    cells = tuple(table_cells(found, pair, asked))
     claims = check_claims(found, comparison, differences, quantiles, asked)
     theory = margin_bounds(data, found.ece), check_statements(data, found.ece, asked.main[0])
     shape = len(data), data.n_classes

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -19,15 +19,10 @@ from thermoset.errors import CoverageWarning
 from thermoset.levels import Alpha, conformal_rank
 from thermoset.paper import theory
 from thermoset.paper.study.measure import Settings
-from thermoset.paper.theory import bound, bound_share, critical_temperature, sharp_bound, sharp_share
 from thermoset.quoting import Brief
 from thermoset.rows import run_tasks
 from thermoset.scores import RAPS
 from thermoset.sweeping import Sweep, Trial, draw_trial, sweep, temperature_grid
-from thermoset.text_tables import TextTable
-
-if TYPE_CHECKING:
-    from thermoset.paper.study.pairs import PairStudy
 
 _LOW_GRID = "0.01,0.02,0.03,0.05,0.07,0.1,0.14,0.2,0.3,0.5,1"
 _LOW_TRIALS = 20, 10  # of a file of some size, and of a large one
@@ -200,39 +195,17 @@ def margin_bounds(data: Logits, temperature: float) -> MarginBounds:
     >>> found.temperature.round(4), found.above_bound
     (array([0.5   , 1.5   , 3.6926, 2.    ]), array([0.5, 0.5, 0.5, 0.5]))
     """
-    at = np.array([0.5, temperature, critical_temperature(data.n_classes), 2.0])
-    return MarginBounds(
-        at, bound(at, data.n_classes), bound_share(data, at), sharp_bound(at, data.n_classes), sharp_share(data, at)
-    )
-
-
-def bounds_table(studies: "Sequence[PairStudy]") -> TextTable:
-    """The bounds of every file."""
-    lines = [
-        (study.title, f"{study.n_classes:,}", at, f"{t:.3f}", f"{b:.2f}", f"{above:.1%}", f"{sharp:.2f}", f"{rows:.1%}")
-        for study in studies
-        for found in [study.bounds]
-        for at, t, b, above, sharp, rows in zip(
-            BOUNDS_AT,
-            found.temperature,
-            found.bound,
-            found.above_bound,
-            found.sharp_bound,
-            found.above_sharp_bound,
-            strict=True,
-        )
-    ]
-    head = ("file", "classes", "at", "T", "b(T)", "margins above b(T)", "sharp b*(T)", "margins above b*(T)")
-    return TextTable("bounds", "Section 4. The bounds on the margin, and the rows above them", head, tuple(lines))
+    at, c = np.array([0.5, temperature, theory.critical_temperature(data.n_classes), 2.0]), data.n_classes
+    shares = theory.bound_share(data, at), theory.sharp_share(data, at)
+    return MarginBounds(at, theory.bound(at, c), shares[0], theory.sharp_bound(at, c), shares[1])
 
 
 _MOST_ROWS = 2000
 _STEPS = (0.5, 1.0, 2.0, 4.0)  # temperatures of the corollary
 
 
-@dataclass(frozen=True)
-class Statement:
-    """A statement of the paper on rows of a file; of `rows`, its premise holds for `premise`."""
+class Statement(NamedTuple):
+    """A statement of the paper on rows of a file: those its premise holds for, and those against it."""
 
     name: str
     text: str
@@ -244,44 +217,26 @@ class Statement:
 def check_statements(data: Logits, temperature: float, alpha: Alpha) -> tuple[Statement, ...]:
     """Check every statement of section 4 and appendix A from T = 1 to `temperature`, on 2,000 of the rows at most."""
     most = np.linspace(0, len(data) - 1, min(len(data), _MOST_ROWS)).astype(np.int64)
-    rows, t = data.take(most), temperature if temperature != 1 else 2.0
+    z, t = data.take(most), temperature if temperature != 1 else 2.0
     cool, hot, half = min(t, 1.0), max(t, 1.0), max(data.n_classes // 2, 1)
-    conformal, fresh = rows.split(0.5)
-    checks = {
-        ("Auxiliary lemma", "a cooler temperature favours the larger of two logits"): theory.auxiliary_lemma(
-            rows, cool, hot
-        ),
-        ("Theorem 4.1", "the mass of the top classes falls as T rises"): theory.theorem_4_1(rows, cool, hot, half),
-        ("Corollary 4.2", "the threshold of APS falls as T rises (steps of T)"): theory.corollary_4_2(
-            rows, None, _STEPS, alpha=alpha
-        ),
-        ("Proposition 4.3", "a gap above that of the thresholds keeps a set from shrinking"): theory.routes(
-            conformal, fresh, t, alpha=alpha
-        ).proposition,
-        ("Theorem 4.4", "a margin above b(T) gives the derivative of the gap its sign"): theory.theorem_4_4(rows, t),
-        ("Theorem 4.4, sharp", "so does a margin above b*(T), an addition"): theory.sharp_theorem(rows, t),
-        ("Entropy proposition", "the entropy of the softmax rises with T"): theory.entropy_proposition(rows, t),
-        ("Lemma 1, appendix A", "probabilities change their sign of growth once, after rank s_T"): theory.lemma_1(
-            rows, t
-        ),
-        ("Lemma 2, appendix A", "two gaps differ by no more than the gap at s_T"): theory.lemma_2(rows, t, 1, half),
-        ("Gap proposition, appendix A", "with s_T = 1 they differ by less than a bound on the margin"): (
-            theory.gap_proposition(rows, t, 1, half)
-        ),
-    }
+    conformal, fresh = z.split(0.5)
+    checks = (
+        ("Auxiliary lemma", "a cooler temperature favours the larger of two logits",
+         theory.auxiliary_lemma(z, cool, hot)),
+        ("Theorem 4.1", "the mass of the top classes falls as T rises", theory.theorem_4_1(z, cool, hot, half)),
+        ("Corollary 4.2", "the threshold of APS falls as T rises (steps of T)",
+         theory.corollary_4_2(z, None, _STEPS, alpha=alpha)),
+        ("Proposition 4.3", "a gap above that of the thresholds keeps a set from shrinking",
+         theory.routes(conformal, fresh, t, alpha=alpha).proposition),
+        ("Theorem 4.4", "a margin above b(T) gives the derivative of the gap its sign", theory.theorem_4_4(z, t)),
+        ("Theorem 4.4, sharp", "so does a margin above b*(T), an addition", theory.sharp_theorem(z, t)),
+        ("Entropy proposition", "the entropy of the softmax rises with T", theory.entropy_proposition(z, t)),
+        ("Lemma 1, appendix A", "probabilities change their sign of growth once, after rank s_T", theory.lemma_1(z, t)),
+        ("Lemma 2, appendix A", "two gaps differ by no more than the gap at s_T", theory.lemma_2(z, t, 1, half)),
+        ("Gap proposition, appendix A", "with s_T = 1 they differ by less than a bound on the margin",
+         theory.gap_proposition(z, t, 1, half)),
+    )  # fmt: skip
     return tuple(
-        Statement(*name, len(check.premise), int(np.count_nonzero(check.premise)), len(check.violations))
-        for name, check in checks.items()
+        Statement(name, text, len(check.premise), int(np.count_nonzero(check.premise)), len(check.violations))
+        for name, text, check in checks
     )
-
-
-def statements_table(studies: "Sequence[PairStudy]") -> TextTable:
-    """For how many rows of each file a statement speaks, and for how many it is not true."""
-    lines = []
-    for i, statement in enumerate(studies[0].statements):
-        each = [study.statements[i] for study in studies]
-        told = [f"{one.premise:,} of {one.rows:,}; {one.violations} against" for one in each]
-        lines.append((statement.name, statement.text, *told))
-    head = ("statement", "what it says", *(study.title for study in studies))
-    title = "Section 4 and appendix A. Rows that each statement speaks for, from T = 1 to T*, and rows against it"
-    return TextTable("statements", title, head, tuple(lines), words=True)

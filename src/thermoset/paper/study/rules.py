@@ -1,31 +1,117 @@
-"""Rules that are compared: each says from a trial's calibration rows how its sets are made.
+"""Every rule for making sets in addition to the table of appendix D: size, and which rows lose coverage.
 
-A rule may choose the score and its parameters, the temperature and the level (`Way`). To add one: write a function of
-`CalibrationRows` that returns a `Way`, and add a line to `CHOOSERS`. Tables, figure and document have it from then on.
-The curves of appendix C, from calibration and conformal rows, and ConfTS choose a temperature alone.
+A rule says from a trial's calibration rows how its sets are made: score and parameters, temperature, level (`Way`). To
+add one: write a function of `CalibrationRows` that returns a `Way`, and add a line to `CHOOSERS`. Rules with one
+threshold are measured by `measure_ways`, thresholds by class (at T = 1) by `count_by_class`: as they are valid, and
+clamped, which comes nearest to the printed gaps. The code published with the paper has no thresholds by class, so how
+the printed ones were made is not known. These cost a fit for each trial, and our own choices a search, so that both
+have fewer trials on large files.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.arrays import Floats, Ints
+from thermoset.arrays import Floats, Ints, as_floats
+from thermoset.conformal.groupings import GROUPINGS
+from thermoset.conformal.recipe import Recipe
 from thermoset.data import Logits
-from thermoset.levels import Alpha, conformal_rank, exact_level
-from thermoset.paper.study.measure import HOTTEST, Measured, Settings, Way, calibration_rows
+from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
+from thermoset.metrics import METRICS, SetCounts
+from thermoset.paper.study.cells import COMPARED, Cell, Pair, Place, cell_of_trials, find_cells
+from thermoset.paper.study.measure import (
+    HOTTEST,
+    METHODS,
+    Measured,
+    Settings,
+    Tell,
+    Way,
+    calibration_rows,
+    joined_by_top,
+    measure_ways,
+    split_by_top,
+)
+from thermoset.quoting import Brief
 from thermoset.rows import SortedRows, run_tasks
 from thermoset.scores import RAPS, Score, resolve
-from thermoset.sweeping import Protocol, Sweep
-from thermoset.sweeping.engine import LabelParts, expected_sizes, label_parts, solve_thresholds
-from thermoset.sweeping.job import SweepJob, run
-from thermoset.sweeping.protocol import Split
+from thermoset.sweeping import Protocol, Sweep, draw_trial
+from thermoset.sweeping.engine import LabelParts, Misses, Trials, class_thresholds, count_class_sets, label_parts
+from thermoset.sweeping.expectations import expected_hits, expected_sizes, solve_thresholds
+from thermoset.sweeping.job import SweepJob, run, set_counts
+from thermoset.sweeping.protocol import Split, draw_trials
 from thermoset.tuning import Search, menu, read_preference, settle
 from thermoset.uniforms import stream
 
+PENALTIES = (0.001, 0.01, 0.1, 0.2, 0.5)
+"""What RAPS tries (Angelopoulos et al. 2021, appendix E)."""
+KINDS = (("exact", "mondrian", "class"), ("published", "mondrian", "class"), ("exact", "clustered", "cluster"))
+"""Thresholds by class: in whose mode, the paper's name, and ours for the grouping."""
+_LABELS = {
+    ("exact", "t_hat"): "T-hat of appendix D",
+    ("exact", "conf_ts"): "ConfTS",
+    ("exact", "own tuning"): "its authors' tuning",
+    ("exact", "mondrian"): "Mondrian",
+    ("exact", "clustered"): "clustered",
+    ("published", "t_hat"): "T = 1, where T-hat is printed",
+    ("published", "mondrian"): "Mondrian, clamped",
+}
 _HALVINGS = 10  # of the calibration rows, for ConfTS
+_STRICTER = (Fraction(4, 5), Fraction(3, 5), Fraction(2, 5))  # of alpha
+_RAPS = METHODS.index("raps")
+_CP = (10, 20)  # sizes of the conformal set in the table, percent
+_ENTRIES = 1e8  # logits that slow rules go through, over all trials
+_LEAST = 40  # trials of what is slow, however large the file
+_GAP_BUDGET = "gap<=0.03"
+_JOINT_SEARCHES = 12  # each looks at every kind of sets
+_GAP_SEARCHES = 25  # each simulates class gaps at every temperature
+
+
+def rule_label(mode: str, name: str) -> str:
+    """What readers see for a rule.
+
+    >>> rule_label("exact", "conf_ts"), rule_label("exact", "T = 1")
+    ('ConfTS', 'T = 1')
+    """
+    return _LABELS.get((mode, name), name)
+
+
+class Rule(NamedTuple):
+    """How a rule makes the sets of each trial; rules that share their temperatures are one, and measured at once.
+
+    names : what cells call the score and the rule, for each score and level of its ways, levels within scores.
+    """
+
+    names: tuple[tuple[str, str], ...]
+    ways: tuple[Way, ...]
+
+    @property
+    def temperatures(self) -> Floats:
+        """Of each trial."""
+        return np.array([way.temperature for way in self.ways])
+
+
+def at_temperatures(name: str, methods: Sequence[str], temperatures: Floats, alpha: Alpha) -> Rule:
+    """A rule that chooses the temperature of scores alone."""
+    scores = tuple(resolve(method) for method in methods)
+    ways = tuple(Way(float(t), scores, (alpha,)) for t in temperatures)
+    return Rule(tuple((method, name) for method in methods), ways)
+
+
+def stricter(name: str, methods: Sequence[str], temperatures: Floats, alpha: Alpha) -> Rule:
+    """Scores at these temperatures with thresholds at 0.8, 0.6 and 0.4 times alpha, which promise more than was asked.
+
+    >>> stricter("T*", ("lac",), np.ones(1), 0.1).names
+    (('lac', 'T*, alpha 0.08'), ('lac', 'T*, alpha 0.06'), ('lac', 'T*, alpha 0.04'))
+    """
+    levels = tuple(factor * exact_level(alpha) for factor in _STRICTER)
+    scores = tuple(resolve(method) for method in methods)
+    names = tuple((method, f"{name}, alpha {float(level):g}") for method in methods for level in levels)
+    return Rule(names, tuple(Way(float(t), scores, levels) for t in temperatures))
 
 
 def calibration_curves(data: Logits, settings: Settings, cp: int, methods: tuple[str, ...], alpha: float) -> Sweep:
@@ -46,7 +132,6 @@ class _OnCalibrationRows(Protocol):
     """The same splits, evaluated on the calibration rows."""
 
     def split(self, n_rows: int, trial: int) -> Split:
-        """Parts of a trial: the calibration rows are the ones evaluated."""
         parts = super().split(n_rows, trial)
         return Split(parts.calibration[:0], parts.conformal, parts.calibration)
 
@@ -87,44 +172,6 @@ def conf_ts(scores: Floats, rows: Ints, temperatures: Floats, alpha: float, seed
     return float(temperatures[int(loss.argmin())])
 
 
-PENALTIES = (0.001, 0.01, 0.1, 0.2, 0.5)
-"""What RAPS tries (Angelopoulos et al. 2021, appendix E)."""
-_LABELS = {
-    ("exact", "t_hat"): "T-hat of appendix D",
-    ("exact", "conf_ts"): "ConfTS",
-    ("exact", "own tuning"): "its authors' tuning",
-    ("exact", "mondrian"): "Mondrian",
-    ("exact", "clustered"): "clustered",
-    ("published", "t_hat"): "T = 1, beside the printed T-hat",
-    ("published", "mondrian"): "Mondrian, clamped",
-}
-_STRICTER = (Fraction(4, 5), Fraction(3, 5), Fraction(2, 5))  # of alpha
-
-
-def rule_label(mode: str, name: str) -> str:
-    """What readers see for a rule.
-
-    >>> rule_label("exact", "conf_ts"), rule_label("exact", "T = 1")
-    ('ConfTS', 'T = 1')
-    """
-    return _LABELS.get((mode, name), name)
-
-
-class Rule(NamedTuple):
-    """How a rule makes the sets of each trial; rules that share their temperatures are one, and measured at once.
-
-    names : what cells call the score and the rule, for each score and level of its ways, levels within scores.
-    """
-
-    names: tuple[tuple[str, str], ...]
-    ways: tuple[Way, ...]
-
-    @property
-    def temperatures(self) -> Floats:
-        """Of each trial."""
-        return np.array([way.temperature for way in self.ways])
-
-
 class CalibrationRows(NamedTuple):
     """What a rule may look at: the calibration rows of a trial, the alpha promised, T* by NLL, and a seed."""
 
@@ -134,37 +181,18 @@ class CalibrationRows(NamedTuple):
     seed: int
 
 
-def at_temperatures(name: str, methods: Sequence[str], temperatures: Floats, alpha: Alpha) -> Rule:
-    """A rule that chooses the temperature of scores alone."""
-    scores = tuple(resolve(method) for method in methods)
-    return Rule(
-        tuple((method, name) for method in methods), tuple(Way(float(t), scores, (alpha,)) for t in temperatures)
-    )
-
-
-def stricter(name: str, methods: Sequence[str], temperatures: Floats, alpha: Alpha) -> Rule:
-    """Scores at these temperatures with thresholds at 0.8, 0.6 and 0.4 times alpha, which promise more than was asked.
-
-    >>> stricter("T*", ("lac",), np.ones(1), 0.1).names
-    (('lac', 'T*, alpha 0.08'), ('lac', 'T*, alpha 0.06'), ('lac', 'T*, alpha 0.04'))
-    """
-    levels = tuple(factor * exact_level(alpha) for factor in _STRICTER)
-    scores = tuple(resolve(method) for method in methods)
-    names = tuple((method, f"{name}, alpha {float(level):g}") for method in methods for level in levels)
-    return Rule(names, tuple(Way(float(t), scores, levels) for t in temperatures))
-
-
 def tuned_raps(given: CalibrationRows) -> Way:
     """RAPS with parameters as its authors tune them for size (Angelopoulos et al. 2021, appendix E), at T = 1.
 
     k_reg is the order statistic of the ranks of the labels, k = ceil((n + 1)(1 - alpha)); the penalty is the one of
     `PENALTIES` with the smallest sets on the same rows, which set the threshold too. u is integrated out.
     """
-    one, rows = np.ones(1), SortedRows(given.rows)
-    labels = label_parts(rows, given.rows.require_labels("the study"), one)
-    k_reg = rank_quantile(labels.ranks + 1, given.alpha)
-    scores = [RAPS(penalty, k_reg) for penalty in PENALTIES]
-    sizes = [_mean_size(score, rows, labels, given.alpha) for score in scores]
+    rows, n = SortedRows(given.rows), len(given.rows)
+    labels = label_parts(rows, given.rows.require_labels("the study"), np.ones(1))
+    scores = [RAPS(penalty, rank_quantile(labels.ranks + 1, given.alpha)) for penalty in PENALTIES]
+    target = np.array([float((1 - exact_level(given.alpha)) * (n + 1))])
+    cuts = (solve_thresholds(labels, score, 0, target)[:, None] for score in scores)
+    sizes = [expected_sizes(rows, labels, score, q)[0, 0].mean() for score, q in zip(scores, cuts, strict=True)]
     return Way(1.0, (scores[int(np.argmin(sizes))],), (given.alpha,))
 
 
@@ -176,13 +204,6 @@ def rank_quantile(ranks: Ints, alpha: Alpha) -> int:
     """
     k = min(conformal_rank(len(ranks), alpha), len(ranks))
     return int(np.partition(ranks, k - 1)[k - 1])
-
-
-def _mean_size(score: Score, rows: SortedRows, labels: LabelParts, alpha: Alpha) -> float:
-    """Mean size of the sets of these rows at T = 1, with the threshold they set themselves."""
-    target = float((1 - exact_level(alpha)) * (rows.source.n_rows + 1))
-    threshold = solve_thresholds(labels, score, 0, np.array([target]))
-    return float(expected_sizes(rows, labels, score, threshold[:, None])[0, 0].mean())
 
 
 def joint(given: CalibrationRows, prefer: str) -> Way:
@@ -200,10 +221,7 @@ def joint(given: CalibrationRows, prefer: str) -> Way:
     return Way(setting.temperature, (setting.score,), (setting.alpha,))
 
 
-Chooser = Callable[[CalibrationRows], Way]
-"""A rule: calibration rows of a trial -> how its sets are made."""
-
-CHOOSERS: dict[tuple[str, str], Chooser] = {
+CHOOSERS: dict[tuple[str, str], Callable[[CalibrationRows], Way]] = {
     ("raps", "own tuning"): tuned_raps,
     **{("auto", f"choose {prefer}"): partial(joint, prefer=prefer) for prefer in ("small", "even", "protect")},
 }
@@ -214,12 +232,200 @@ def chosen_rules(data: Logits, found: Measured, settings: Settings, few: int) ->
     """What every rule of `CHOOSERS` chooses in each trial; those that choose the score too have few trials."""
     alpha, _ = settings.main
     for name, chooser in CHOOSERS.items():
-        count = few if name[0] == "auto" else settings.trials
-        ways: list[Way] = [Way(1.0, (), ())] * count
+        ways: list[Way] = [Way(1.0, (), ())] * (few if name[0] == "auto" else settings.trials)
 
-        def work(t: int, rows: Ints, chooser: Chooser = chooser, ways: list[Way] = ways) -> None:
+        def work(
+            t: int, rows: Ints, chooser: Callable[[CalibrationRows], Way] = chooser, ways: list[Way] = ways
+        ) -> None:
             ways[t] = chooser(CalibrationRows(data.take(rows), alpha, float(found.trial_nll[t]), t))
 
-        drawn = zip(range(count), calibration_rows(data, settings), strict=False)
+        drawn = zip(range(len(ways)), calibration_rows(data, settings), strict=False)
         run_tasks([partial(work, t, rows) for t, rows in drawn])
         yield Rule((name,), tuple(ways))
+
+
+def our_choices(data: Logits, found: Measured, settings: Settings, trials: dict[str, int]) -> dict[str, Floats]:
+    """T-hat of RAPS as `tuning.choose` finds it on the calibration rows of so many trials for each preference."""
+    chosen = {prefer: np.empty(count) for prefer, count in trials.items()}
+
+    def work(t: int, rows: Ints) -> None:
+        recipe = Recipe("raps", settings.main[0], random_state=t)
+        star = float(found.trial_nll[t])
+        search = Search(calibration=data.take(rows), candidates=(recipe,), calibrated=star, n_conformal=len(rows))
+        for prefer, temperatures in chosen.items():
+            if t < len(temperatures):
+                temperatures[t] = settle(search, read_preference(prefer)).setting.temperature
+
+    drawn = zip(range(max(trials.values())), calibration_rows(data, settings), strict=False)
+    run_tasks([partial(work, t, rows) for t, rows in drawn])
+    return chosen
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RuleComparison(Brief):
+    """What the rules show, and what they chose.
+
+    `infinite` is the share of Mondrian thresholds that are infinite for lack of rows, by size of the conformal set.
+    """
+
+    cells: tuple[Cell, ...]  # every rule, for each size of the conformal set
+    temperatures: dict[tuple[str, str], Floats]  # of each trial, by score and name of the rule
+    single_trials: Sweep  # the curves of appendix C
+    rules: tuple[Rule, ...] = ()  # those that choose more than a temperature
+    infinite: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def cp_percents(self) -> list[int]:
+        """Sizes of the conformal set that rules are compared at."""
+        return sorted({cell.cp_percent for cell in self.cells if cell.cp_percent})
+
+    def by_rule(self, cp: int) -> dict[tuple[str, str], dict[str, Cell]]:
+        """Cells of our own conventions, by score and rule, then by metric; a score's rules stand together."""
+        mine = find_cells(self.cells, mode="exact", cp_percent=cp)
+        order = list(dict.fromkeys(method for _, method, _ in mine))
+        found: dict[tuple[str, str], dict[str, Cell]] = {}
+        for (metric, method, at), cell in sorted(mine.items(), key=lambda one: order.index(one[0][1])):  # stable
+            found.setdefault((method, at), {})[metric] = cell
+        return found
+
+    def mean_temperature(self, method: str, at: str, cp: int) -> str:
+        """The mean temperature of a rule's trials as tables show it; nothing for rules without one."""
+        chosen = self.temperatures.get((method, f"{at}, CP {cp}%"), self.temperatures.get((method, at)))
+        return "" if chosen is None else f"{chosen.mean():.2f}"
+
+
+def few_trials(data: Logits, settings: Settings) -> int:
+    """Trials of what is slow: as many as asked for, or fewer on a large file."""
+    affordable = math.ceil(_ENTRIES / (len(data) * data.n_classes))
+    return min(settings.trials, max(affordable, _LEAST))
+
+
+def compare(data: Logits, found: Measured, pair: Pair | None, settings: Settings, tell: Tell) -> RuleComparison:
+    """Measure every rule at the sizes of the conformal set that the table has (as far as they were asked for)."""
+    (alpha, middle), grid, few = settings.main, settings.grid(), few_trials(data, settings)
+    scores = plain_aps_scores(data, grid)
+    drawn = enumerate(calibration_rows(data, settings))
+    conf_ts_ = np.array([conf_ts(scores, rows, grid, alpha, t) for t, rows in drawn])
+    rules = [at_temperatures("conf_ts", ("aps", "raps"), conf_ts_, alpha)]
+    tell()
+    sizes = found.before[settings.cp_percents[0]].of("avg_size")[_RAPS, settings.alphas.index(alpha)]
+    budget = f"size<={1.5 * float(sizes.mean()):.3g}"  # what RAPS has at T = 1, and half as many more
+    searches = {"even": few, budget: few, _GAP_BUDGET: min(few, _GAP_SEARCHES)}
+    for prefer, chosen_ in our_choices(data, found, settings, searches).items():
+        rules.append(at_temperatures(f"choose {prefer}", ("raps",), chosen_, alpha))
+    tell()
+    chosen = tuple(chosen_rules(data, found, settings, min(few, _JOINT_SEARCHES)))
+    ones = np.ones(settings.trials)
+    rules += [*chosen, stricter("T*", ("lac",), found.trial_ece, alpha), stricter("T = 1", METHODS, ones, alpha)]
+    tell()
+    known = {"T = 1": ones, "T*": found.trial_ece}
+    temperatures = {(method, name): of_trials for name, of_trials in known.items() for method in METHODS}
+    temperatures.update({name: rule.temperatures for rule in rules for name in rule.names})
+    cells: list[Cell] = []
+    curves = {}
+    for cp in (cp for cp in _CP if cp in settings.cp_percents):
+        curves[cp] = calibration_curves(data, settings, cp, ("aps", "raps"), alpha)
+        t_hat = temperatures["raps", f"t_hat, CP {cp}%"] = least_gap(curves[cp], "raps")
+        tell()
+        cells.extend(_fixed_cells(found, pair, settings, cp))
+        for rule in (*rules, at_temperatures("t_hat", ("raps",), t_hat, alpha)):
+            cells.extend(rule_cells(data, pair, settings, cp, rule))
+    for cp in curves:
+        cells.extend(class_cells(data, pair, settings, cp))
+    tell()
+    single = curves.get(middle) or calibration_curves(data, settings, middle, ("aps", "raps"), alpha)
+    infinite = {cp: _infinite_share(data, settings, cp) for cp in curves}
+    return RuleComparison(tuple(cells), temperatures, single, chosen, infinite)
+
+
+def _infinite_share(data: Logits, settings: Settings, cp: int) -> float:
+    """Share of classes with fewer conformal rows than a threshold of their own needs, over the trials."""
+    labels, needed = data.require_labels("the study"), rows_needed(settings.main[0])
+    drawn = (draw_trial(len(data), t, settings.protocol(cp)) for t in range(few_trials(data, settings)))
+    few = [np.bincount(labels[trial.conformal], minlength=data.n_classes) < needed for trial in drawn]
+    return float(np.mean(few))
+
+
+def _fixed_cells(found: Measured, pair: Pair | None, settings: Settings, cp: int) -> Iterator[Cell]:
+    """Each score at T = 1 and at T*; RAPS at T = 1 once more, which the T-hat printed of CIFAR-100 ResNet50 is."""
+    alpha = settings.main[0]
+    a = settings.alphas.index(alpha)
+    named = ("T = 1", found.before), ("T*", found.after)
+    parts = [("exact", at, method, part) for method in METHODS for at, part in named]
+    for mode, at, method, part in (*parts, ("published", "t_hat", "raps", found.before)):
+        for metric in COMPARED:
+            values = part[cp].of(metric)[METHODS.index(method), a]
+            yield cell_of_trials(pair, Place(mode, metric, method, at, alpha, cp), values)
+
+
+def rule_cells(data: Logits, pair: Pair | None, settings: Settings, cp: int, rule: Rule) -> Iterator[Cell]:
+    """A rule, against what was promised, whatever level it chose."""
+    alpha, first = settings.main[0], rule.ways[0]
+    part = measure_ways(data, rule.ways, (alpha,) * len(first.levels), settings.protocol(cp))
+    places = np.ndindex(len(first.scores), len(first.levels))
+    for (method, name), (m, a) in zip(rule.names, places, strict=True):
+        for metric in COMPARED:
+            values = part.of(metric)[m, a]
+            yield cell_of_trials(pair, Place("exact", metric, method, name, alpha, cp), values)
+
+
+def class_cells(data: Logits, pair: Pair | None, settings: Settings, cp: int) -> Iterator[Cell]:
+    """Mondrian sets as they are valid and as the printed gaps have them, and clustered ones; all at T = 1."""
+    alpha = settings.main[0]
+    found = count_by_class(data, settings.protocol(cp), few_trials(data, settings), "raps", alpha)
+    for (mode, at, _), (drawn, averaged) in zip(KINDS, found, strict=True):
+        for metric in COMPARED:
+            values = METRICS[metric].of(averaged if METRICS[metric].needs == "expectation" else drawn)
+            yield cell_of_trials(pair, Place(mode, metric, "raps", at, alpha, cp), values)
+
+
+def count_by_class(
+    data: Logits, protocol: Protocol, trials: int, method: str, alpha: Alpha
+) -> list[tuple[SetCounts, SetCounts]]:
+    """Find the thresholds of every trial and count what the sets of its evaluation rows hold, for each of `KINDS`.
+
+    Counted with u drawn, and with the hits averaged over u.
+    """
+    labels, score = data.require_labels("the study"), resolve(method)
+    drawn = draw_trials(labels, data.n_classes, range(trials), protocol)
+    rows = SortedRows(data, keep=False)
+    known = label_parts(rows, labels, np.ones(1))
+    found = []
+    for mode, _, grouping in KINDS:
+        if mode == "published":
+            found.append(_clamped(score, known, labels, drawn, alpha))
+        else:
+            kind = GROUPINGS[grouping]
+            found.append(class_thresholds(known, labels, [score], [alpha], kind, drawn, protocol.random_state))
+    cuts = np.concatenate(found, axis=3)  # kinds stand where levels do
+    split, groups = split_by_top(drawn, labels, known.is_top)
+    misses = Misses.by_group(groups, split.counts.shape[1])
+    counted, _ = count_class_sets(rows, known, labels, [score], cuts.copy(), split, misses)
+    none = np.full(drawn.count, np.nan)  # no cell shows a threshold
+    both = []
+    for k in range(len(KINDS)):
+        counts = joined_by_top(set_counts(counted.at(0, 0, k), split.counts, alpha, none))
+        missed = np.zeros((drawn.count, data.n_classes))  # on average over u
+        for c in range(data.n_classes):
+            own = np.flatnonzero(labels == c)
+            hits = expected_hits(known.take(own), score, 0, cuts[:, 0, 0, k, c], randomized=drawn.randomized)
+            missed[:, c] = np.where(drawn.evaluation[own].T, 1.0 - hits, 0.0).sum(axis=1)
+        both.append((counts, replace(counts, hits=counts.rows - missed)))
+    return both
+
+
+def _clamped(score: Score, known: LabelParts, labels: Ints, trials: Trials, alpha: Alpha) -> Floats:
+    """Order statistic k + 1 of each class, or its largest score if it has fewer rows, which promises nothing.
+
+    The printed TopCovGap fits this; the printed sizes do not. The k + 1 is that of the published code's one threshold.
+    """
+    n_classes = trials.counts.shape[1]
+    out = np.full((1, 1, 1, n_classes, trials.count), complex(np.inf, np.inf))
+    for t, rows in enumerate(trials.conformal):
+        u = trials.uniforms(slice(t, t + 1), rows[None])[0]
+        scores = known.scores(score, 0, rows.astype(np.int64), u)
+        for c in range(n_classes):
+            pool = np.sort(scores[labels[rows] == c])
+            if len(pool):
+                out[..., c, t] = pool[min(conformal_rank(len(pool), alpha) + 1, len(pool)) - 1]
+    return as_floats(out)

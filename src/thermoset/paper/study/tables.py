@@ -4,15 +4,17 @@ The latter are LaTeX (booktabs) with the paper's columns and digits, measured he
 of appendix D, Mondrian sets are the valid ones, and T-hat is chosen as that appendix describes it.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from thermoset.metrics import METRICS
-from thermoset.paper.study.cells import PAIRS, Cell, find_printed
+from thermoset.paper.study.cells import PAIRS, Cell, find_cells, find_printed
 from thermoset.paper.study.claims import Claim
+from thermoset.paper.study.measure import METHODS
 from thermoset.paper.study.pairs import QUANTILES_AT, PairStudy
-from thermoset.paper.study.row_by_row import bounds_table, statements_table
+from thermoset.paper.study.row_by_row import BOUNDS_AT
 from thermoset.paper.study.rules import rule_label
 from thermoset.sweeping import median_of_means
 from thermoset.text_tables import TextTable
@@ -25,7 +27,7 @@ KEY = (
     "differs). Rows marked 'exact' follow thermoset's conventions; rows marked 'published' follow the choices that "
     "come nearest to the published tables."
 )
-_METHODS = ("lac", "aps", "raps")
+_WHEN = ("before", "after")  # temperature scaling
 _DIGITS = {"avg_size": 2, "marginal_coverage_gap": 2, "top_coverage_gap": 1, "avg_coverage_gap": 2}  # as printed
 _PAID_DIGITS = {
     "avg_size": 2,
@@ -72,26 +74,23 @@ class Section:
 def study_sections(studies: Sequence[PairStudy], together: Sequence[Claim]) -> tuple[Section, ...]:
     """The page in its order, with all tables."""
     claims, in_full = _claims(studies, together)
-    agreement = _agreement(studies)
-    sections = [Section("overview", "Overview", tables=(_overview(studies),))]
-    sections.append(Section("claims", "What the paper says", _CLAIMS, claims, in_full))
-    if agreement:
-        sections.append(Section("agreement", "Agreement with the printed numbers", _AGREEMENT, agreement))
-    sections.append(
-        Section("calibration", "Accuracy, T* and reliability", _CALIBRATION, _heads(studies), figures=("reliability",))
-    )
-    sections.extend(_at_level(studies, alpha) for alpha in studies[0].settings.alphas)
-    sections.append(Section("rows", "Set sizes row by row", _ROWS, figures=("differences",)))
-    title = "Even class coverage (appendices C and D)"
-    sections.append(Section("guideline", title, _GUIDELINE, (*_comparisons(studies),), figures=("single-trials",)))
-    rules = tuple(_rules(studies))
-    if rules:
-        sections.append(Section("rules", "Who pays: all rules together", _WHO_PAYS, rules, figures=("rules",)))
-    sections.append(Section("low", "Very low temperatures", _LOW, figures=("low-temperatures",)))
-    tables = bounds_table(studies), statements_table(studies), _quantiles(studies)
-    drawn = ("bound", "bound-share", "margins", "last-index")
-    sections.append(Section("theory", "Theory (section 4)", _THEORY, tables, figures=drawn))
-    return tuple(sections)
+    agreement, rules = tuple(_agreement(studies)), tuple(_rules(studies))
+    theory = _bounds(studies), _statements(studies), _quantiles(studies)
+    heads, even = tuple(_heads(studies)), tuple(_comparisons(studies))
+    sections = (
+        Section("overview", "Overview", tables=(_overview(studies),)),
+        Section("claims", "What the paper says", _CLAIMS, claims, (in_full,)),
+        Section("agreement", "Agreement with the printed numbers", _AGREEMENT, agreement),
+        Section("calibration", "Accuracy, T* and reliability", _CALIBRATION, heads, figures=("reliability",)),
+        *(_at_level(studies, alpha) for alpha in studies[0].settings.alphas),
+        Section("rows", "Set sizes row by row", _ROWS, figures=("differences",)),
+        Section("guideline", "Even class coverage (appendices C and D)", _GUIDELINE, even, figures=("single-trials",)),
+        Section("rules", "All rules: which rows lose", _ALL_RULES, rules, figures=("rules",) if rules else ()),
+        Section("low", "Very low temperatures", _LOW, figures=("low-temperatures",)),
+        Section("theory", "Theory (section 4)", _THEORY, theory,
+                figures=("bound", "bound-share", "margins", "last-index")),
+    )  # fmt: skip
+    return tuple(section for section in sections if section.tables or section.figures)
 
 
 _CLAIMS = (
@@ -121,7 +120,7 @@ _GUIDELINE = (
     "give the printed sizes. For T-hat they are at T = 1, whose values are the printed ones of CIFAR-100 ResNet50; "
     "those printed of ImageNet ViT-B/16 are not its values at T = 1 (Table 1)."
 )
-_WHO_PAYS = (
+_ALL_RULES = (
     "Every rule promises the same coverage. The worst tenth are the tenth of classes that are covered least (at least "
     "one class), averaged over u, because drawing u adds noise to class coverage. A correct top label is left out if "
     "the most likely label is right but not in the set. Scores at a stricter alpha cover more than was promised; they "
@@ -141,12 +140,8 @@ def _overview(studies: Sequence[PairStudy]) -> TextTable:
     alpha, cp = studies[0].settings.main
     lines = []
     for study in studies:
-        at = {
-            (cell.metric, cell.at): cell.value
-            for cell in study.cells
-            if (cell.mode, cell.method, cell.alpha, cell.cp_percent) == ("exact", "aps", alpha, cp)
-        }
-        size, gap = ([at[metric, when] for when in ("before", "after")] for metric in ("avg_size", "top_coverage_gap"))
+        at = find_cells(study.cells, mode="exact", alpha=alpha, cp_percent=cp)
+        size, gap = ([at[name, "aps", when].value for when in _WHEN] for name in ("avg_size", "top_coverage_gap"))
         told = {one.metric: f"{one.agree} of {one.printed}" for one in study.agreement}
         counted = Counter(claim.holds for claim in study.claims)
         lines.append(
@@ -158,23 +153,22 @@ def _overview(studies: Sequence[PairStudy]) -> TextTable:
                 f"{counted[True]} hold, {counted[None]} open, {counted[False]} do not",
             )
         )  # fmt: skip
+    size_title, gap_title = METRICS["avg_size"].title, METRICS["top_coverage_gap"].title
     head = (
-        "file", "rows x classes", "T* by ECE, median of means", f"{METRICS['avg_size'].title} of APS, T = 1 to T*",
-        f"{METRICS['top_coverage_gap'].title} of APS, T = 1 to T*", f"printed {METRICS['avg_size'].title} that agree",
-        f"printed {METRICS['top_coverage_gap'].title} that agree", "claims of the paper, over all settings",
+        "file", "rows x classes", "T* by ECE, median of means", f"{size_title} of APS, T = 1 to T*",
+        f"{gap_title} of APS, T = 1 to T*", f"printed {size_title} that agree", f"printed {gap_title} that agree",
+        "claims of the paper, over all settings",
     )  # fmt: skip
     return TextTable("overview", f"Files (alpha {alpha:g}, CP {cp}%)", head, tuple(lines))
 
 
-def _claims(
-    studies: Sequence[PairStudy], together: Sequence[Claim]
-) -> tuple[tuple[TextTable, ...], tuple[TextTable, ...]]:
-    """By claim and file, on all files together, and the counterexamples; folded, all of them."""
+def _claims(studies: Sequence[PairStudy], together: Sequence[Claim]) -> tuple[tuple[TextTable, ...], TextTable]:
+    """By claim and file, on all files together, and the counterexamples; and every claim in full."""
     sources = {claim.text: claim.source for study in studies for claim in study.claims}
-    lines = []
-    for text, source in sources.items():
-        told = [[claim.holds for claim in study.claims if claim.text == text] for study in studies]
-        lines.append((text, source, *(_in_short(verdicts) for verdicts in told)))
+    lines = [
+        (text, source, *(_in_short([c.holds for c in study.claims if c.text == text]) for study in studies))
+        for text, source in sources.items()
+    ]
     head = ("what the paper says", "where", *(study.title for study in studies))
     made = [TextTable("claims", "The paper's claims, by file", head, tuple(lines), words=True)]
     if together:
@@ -185,7 +179,7 @@ def _claims(
     against = [(study, claim) for study, claim in whole if claim.holds is False]
     if against:
         made.append(_in_full("counterexamples", "Counterexamples", against))
-    return tuple(made), (_in_full("claims-in-full", "Every claim, setting by setting", whole),)
+    return tuple(made), _in_full("claims-in-full", "Every claim, setting by setting", whole)
 
 
 def _in_short(verdicts: list[bool | None]) -> str:
@@ -200,23 +194,16 @@ def _in_short(verdicts: list[bool | None]) -> str:
 
 
 def _in_full(name: str, title: str, told: Sequence[tuple[PairStudy, Claim]]) -> TextTable:
-    lines = tuple(
-        (study.title, _setting(claim), _VERDICTS[claim.holds], claim.text, claim.found, claim.source)
-        for study, claim in told
-    )
+    lines = []
+    for study, claim in told:
+        level = f"alpha {claim.alpha:g}" if claim.alpha else ""
+        setting = ", ".join(filter(None, (level, f"CP {claim.cp_percent}%" if claim.cp_percent else "")))
+        lines.append((study.title, setting, _VERDICTS[claim.holds], claim.text, claim.found, claim.source))
     head = ("file", "setting", "verdict", "what the paper says", "what the file shows", "where")
-    return TextTable(name, title, head, lines, words=True)
+    return TextTable(name, title, head, tuple(lines), words=True)
 
 
-def _setting(claim: Claim) -> str:
-    parts = (
-        (claim.alpha, f"alpha {claim.alpha:g}" if claim.alpha else ""),
-        (claim.cp_percent, f"CP {claim.cp_percent}%"),
-    )
-    return ", ".join(text for value, text in parts if value is not None)
-
-
-def _agreement(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
+def _agreement(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
     lines = tuple(
         (
             study.title, METRICS[one.metric].title, f"{one.agree} of {one.printed}",
@@ -226,10 +213,12 @@ def _agreement(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
         for one in study.agreement
     )  # fmt: skip
     head = ("file", "metric", "cells that agree", "with the scores swapped", "what agreement means")
-    return (TextTable("agreement", "Printed cells that agree, by metric", head, lines),) if lines else ()
+    if lines:
+        yield TextTable("agreement", "Printed cells that agree, by metric", head, lines)
 
 
-def _heads(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
+def _heads(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
+    """Accuracy and T* as measured, and T* wherever the paper has it, if one of its pairs was studied."""
     kinds = {
         "top1": ("top-1 (%)", 100.0, 1),
         "top5": ("top-5 (%)", 100.0, 1),
@@ -238,77 +227,62 @@ def _heads(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
     }
     lines = []
     for study in studies:
-        found = {cell.metric: cell for cell in study.cells if cell.metric in kinds}
+        found = {cell.metric: cell for cell in study.cells}
         texts = [_text(found[metric], scale, digits) for metric, (_, scale, digits) in kinds.items()]
         whole = f"{study.measured.ece:.3f} / {study.measured.nll:.3f}"
         ece = " to ".join(f"{table.ece:.3f}" for table in study.measured.reliability)
         lines.append((study.title, f"{study.n_rows:,} x {study.n_classes:,}", *texts, whole, ece))
     names = (name for name, _, _ in kinds.values())
     head = ("file", "rows x classes", *names, "T* of all rows, ECE / NLL", "ECE on unseen rows, T = 1 to T*")
-    made = TextTable(
-        "temperatures", "Accuracy and T* (fitted on the calibration rows of each trial)", head, tuple(lines)
-    )
-    return (made, *_printed_temperatures(studies))
-
-
-def _printed_temperatures(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
-    """T* of the paper's pairs wherever it stands, if one of them was studied."""
+    title = "Accuracy and T* (fitted on the calibration rows of each trial)"
+    yield TextTable("temperatures", title, head, tuple(lines))
     measured = {study.pair: study.measured for study in studies if study.pair is not None}
-    kinds = {
+    places = {
         "temperature_ece": "Table 1",
         "temperature_ece_compared": "appendix B.3, ECE",
         "temperature_code": "published code",
         "temperature_nll": "appendix B.3, NLL",
     }
     lines = []
-    for pair in PAIRS:
-        cells = [find_printed(pair, kind) for kind in kinds]
-        texts = [f"{cell.value:g}" if cell else "-" for cell in cells]
-        found = measured.get(pair)
-        mine = f"{median_of_means(found.trial_ece):.3f} / {median_of_means(found.trial_nll):.3f}" if found else "-"
-        lines.append((str(pair), *texts, mine))
-    if measured:
-        head = ("pair", *kinds.values(), "here, ECE / NLL, median of means")
+    for pair in PAIRS if measured else ():
+        cells = [find_printed(pair, kind) for kind in places]
+        own = measured.get(pair)
+        mine = f"{median_of_means(own.trial_ece):.3f} / {median_of_means(own.trial_nll):.3f}" if own else "-"
+        lines.append((str(pair), *(f"{cell.value:g}" if cell else "-" for cell in cells), mine))
+    if lines:
+        head = ("pair", *places.values(), "here, ECE / NLL, median of means")
         yield TextTable("printed-temperatures", "T* in the paper and in its published code", head, tuple(lines))
 
 
 def _at_level(studies: Sequence[PairStudy], alpha: float) -> Section:
     """Sizes and gaps at one level, the main size of the conformal set open."""
-    _, main = studies[0].settings.main
-    open_: list[TextTable] = []
-    folded: list[TextTable] = []
-    for cp in studies[0].settings.cp_percents:
-        made = [_by_method(studies, metric, alpha, cp) for metric in _SHOWN]
-        (open_ if cp == main else folded).extend(made)
+    settings = studies[0].settings
+    tables = {cp: tuple(_by_method(studies, metric, alpha, cp) for metric in _SHOWN) for cp in settings.cp_percents}
+    shown = tables.pop(settings.main[1])
+    folded = tuple(table for made in tables.values() for table in made)
     title = f"Set sizes and coverage at alpha = {alpha:g}"
-    figures = (f"curves-alpha-{alpha:g}",)
-    shared = ("figure-1",) if alpha == studies[0].settings.main[0] else ()
-    return Section(f"alpha-{alpha:g}", title, "", tuple(open_), tuple(folded), figures, shared)
+    shared = ("figure-1",) if alpha == settings.main[0] else ()
+    return Section(f"alpha-{alpha:g}", title, "", shown, folded, (f"curves-alpha-{alpha:g}",), shared)
 
 
 def _by_method(studies: Sequence[PairStudy], metric: str, alpha: float, cp: int) -> TextTable:
     """A table over methods, before and after temperature scaling."""
     shown, scale, digits = _SHOWN[metric]
-    columns = [(at, method) for at in ("before", "after") for method in _METHODS]
+    columns = [(method, at) for at in _WHEN for method in METHODS]
     lines = []
     for study in studies:
         for mode in ("exact", "published"):
-            found = {
-                (cell.at, cell.method): cell
-                for cell in study.cells
-                if (cell.mode, cell.metric, cell.alpha, cell.cp_percent) == (mode, metric, alpha, cp)
-            }
+            found = find_cells(study.cells, mode=mode, metric=metric, alpha=alpha, cp_percent=cp)
             if found:  # no gap over all classes is printed
-                texts = (
-                    f"{_value(found[column], scale, digits)} {_marks(found[column])}".rstrip() for column in columns
-                )
+                cells = [found[metric, *column] for column in columns]
+                texts = (f"{_value(cell, scale, digits)} {_marks(cell)}".rstrip() for cell in cells)
                 lines.append((study.title, mode, *texts))
-        printed = [find_printed(study.pair, metric, method, at, alpha, cp) for at, method in columns]
+        printed = [find_printed(study.pair, metric, method, at, alpha, cp) for method, at in columns]
         if any(printed):
             texts = ("-" if one is None else f"{round(scale * one.value, 6):.{digits}f}" for one in printed)
             lines.append((study.title, "printed", *texts))
     number = _NUMBERS.get(metric, "") if (alpha, cp) == (0.1, 10) else ""
-    head = [f"{method.upper()}{' after TS' if at == 'after' else ''}" for at, method in columns]
+    head = [f"{method.upper()}{' after TS' if at == 'after' else ''}" for method, at in columns]
     title = f"{number}{shown}, alpha {alpha:g}, CP {cp}%"
     return TextTable(f"{_FILES[metric]}-alpha-{alpha:g}-cp-{cp}", title, ("file", "mode", *head), tuple(lines))
 
@@ -316,45 +290,57 @@ def _by_method(studies: Sequence[PairStudy], metric: str, alpha: float, cp: int)
 def _comparisons(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
     """Appendix D, a table for each size of the conformal set."""
     alpha, _ = studies[0].settings.main
-    for cp in _compared(studies):
+    for cp in studies[0].comparison.cp_percents:
         lines = []
         for study in studies:
             mine = [cell for cell in study.comparison.cells if (cell.method, cell.cp_percent) == ("raps", cp)]
             for mode, at in dict.fromkeys((cell.mode, cell.at) for cell in mine):
                 here = {cell.metric: cell for cell in mine if (cell.mode, cell.at) == (mode, at)}
                 texts = [_text(here[metric], scale, digits) for metric, (_, scale, digits) in _SHOWN.items()]
-                mean = "" if mode == "published" else _mean_temperature(study, "raps", at, cp)
-                trials = str(here["avg_size"].trials)
-                lines.append((study.title, rule_label(mode, at), mode, mean, *texts, trials))
+                mean = "" if mode == "published" else study.comparison.mean_temperature("raps", at, cp)
+                lines.append((study.title, rule_label(mode, at), mode, mean, *texts, str(here["avg_size"].trials)))
         head = ("file", "rule", "mode", "mean T", *(name for name, _, _ in _SHOWN.values()), "trials")
         title = f"Appendix D. Even class coverage, RAPS, alpha {alpha:g}, CP {cp}%"
         yield TextTable(f"comparison-cp-{cp}", title, head, tuple(lines))
 
 
-def _compared(studies: Sequence[PairStudy]) -> list[int]:
-    """Sizes of the conformal set that rules are compared at."""
-    return sorted({cell.cp_percent for study in studies for cell in study.comparison.cells if cell.cp_percent})
-
-
-def _mean_temperature(study: PairStudy, method: str, at: str, cp: int) -> str:
-    known = study.comparison.temperatures
-    chosen = known.get((method, f"{at}, CP {cp}%"), known.get((method, at)))
-    return "" if chosen is None else f"{chosen.mean():.2f}"
-
-
 def _rules(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
     """Every rule that is valid, score by score, with what its sets cost whom."""
     alpha, _ = studies[0].settings.main
-    for cp in _compared(studies):
+    for cp in studies[0].comparison.cp_percents:
         lines = []
         for study in studies:
             for (method, at), here in study.comparison.by_rule(cp).items():
                 texts = [_text(here[metric], scale, digits) for metric, (_, scale, digits) in _PAID.items()]
-                known = method.upper(), rule_label("exact", at), _mean_temperature(study, method, at, cp)
+                known = method.upper(), rule_label("exact", at), study.comparison.mean_temperature(method, at, cp)
                 lines.append((study.title, *known, *texts, str(here["avg_size"].trials)))
         head = ("file", "score", "rule", "mean T", *(name for name, _, _ in _PAID.values()), "trials")
         title = f"All rules, promised coverage {1 - alpha:.0%}, CP {cp}%"
         yield TextTable(f"rules-cp-{cp}", title, head, tuple(lines))
+
+
+def _bounds(studies: Sequence[PairStudy]) -> TextTable:
+    """Both bounds of every file and the rows above them."""
+    lines = []
+    for study in studies:
+        found = study.bounds
+        both = zip(found.bound, found.above_bound, found.sharp_bound, found.above_sharp_bound, strict=True)
+        for at, t, (b, above, sharp, rows) in zip(BOUNDS_AT, found.temperature, both, strict=True):
+            numbers = f"{t:.3f}", f"{b:.2f}", f"{above:.1%}", f"{sharp:.2f}", f"{rows:.1%}"
+            lines.append((study.title, f"{study.n_classes:,}", at, *numbers))
+    head = ("file", "classes", "at", "T", "b(T)", "margins above b(T)", "sharp b*(T)", "margins above b*(T)")
+    return TextTable("bounds", "Section 4. The bounds on the margin, and the rows above them", head, tuple(lines))
+
+
+def _statements(studies: Sequence[PairStudy]) -> TextTable:
+    """For how many rows of each file a statement speaks, and for how many it is not true."""
+    lines = []
+    for each in zip(*(study.statements for study in studies), strict=True):
+        told = [f"{one.premise:,} of {one.rows:,}; {one.violations} against" for one in each]
+        lines.append((each[0].name, each[0].text, *told))
+    head = ("statement", "what it says", *(study.title for study in studies))
+    title = "Section 4 and appendix A. Rows that each statement applies to, from T = 1 to T*, and rows against it"
+    return TextTable("statements", title, head, tuple(lines), words=True)
 
 
 def _quantiles(studies: Sequence[PairStudy]) -> TextTable:
@@ -396,87 +382,60 @@ def _marks(cell: Cell) -> str:
     return "‡" if cell.definition else ""
 
 
-_AT = ("before", "after")
-_MAIN_TEXT = {(0.1, 10): ("table-1", "table-2")}  # those of the paper's main text
-
-
 def paper_tables(studies: Sequence[PairStudy]) -> dict[str, str]:
-    """Tables 1 and 2, those of appendix B.3 and B.4, and that of appendix D, by name."""
-    made = {"paper-temperatures": _temperatures(studies)}
-    settings = studies[0].settings
-    for alpha in settings.alphas:
-        for cp in settings.cp_percents:
-            other = tuple(f"{name}-alpha-{alpha:g}-cp-{cp}" for name in ("sizes", "coverage"))
-            sizes, coverage = _MAIN_TEXT.get((alpha, cp), other)
-            made[f"paper-{sizes}"] = _sizes(studies, alpha, cp)
-            made[f"paper-{coverage}"] = _coverage(studies, alpha, cp)
-    compared = sorted({cell.cp_percent for study in studies for cell in study.comparison.cells if cell.cp_percent})
-    if compared:
-        made["paper-appendix-d"] = _mondrian(studies, compared)
+    """LaTeX of tables 1 and 2, those of appendix B.3 and B.4, and that of appendix D, by name."""
+    settings, heads = studies[0].settings, [{cell.metric: cell.value for cell in s.cells} for s in studies]
+    titles = [study.title for study in studies]
+    stars = [f"{found['temperature_ece']:.3f}" for found in heads]
+    nll = [f"{found['temperature_nll']:.3f}" for found in heads]
+    caption = "Optimal temperature for NLL and ECE objectives."
+    columns = ("Dataset-Model", "$T^*$ - NLL loss", "$T^*$ - ECE loss")
+    made = {"paper-temperatures": _latex(caption, (), columns, list(zip(titles, nll, stars, strict=True)))}
+    size, marginal, top = (METRICS[name].title for name in ("avg_size", "marginal_coverage_gap", "top_coverage_gap"))
+    accuracy = [(f"{100 * found['top1']:.1f}", f"{100 * found['top5']:.1f}") for found in heads]
+    scores = tuple(method.upper() for method in METHODS)
+    for alpha, cp in itertools.product(settings.alphas, settings.cp_percents):
+        names = ("table-1", "table-2")  # of the main text; others are the appendix's
+        if (alpha, cp) != (0.1, 10):
+            names = f"sizes-alpha-{alpha:g}-cp-{cp}", f"coverage-alpha-{alpha:g}-cp-{cp}"
+        where = rf"$\alpha = {alpha:g}$, CP set size ${cp}\%$, pre- and post-TS calibration"
+        values = [_as_printed(study, alpha, cp) for study in studies]
+        groups: tuple[tuple[str, int], ...]
+        groups = ("", 1), ("", 1), (r"Accuracy (\%)", 2), (size, 3), (f"{size} after TS", 3)
+        lines = [(*known, *top_k, *v[:6]) for *known, top_k, v in zip(titles, stars, accuracy, values, strict=True)]
+        caption = f"Prediction set size. {size}, $T^*$ and accuracy with {where}."
+        head: tuple[str, ...] = ("Dataset-Model", "$T^*$", "Top-1", "Top-5", *scores * 2)
+        made[f"paper-{names[0]}"] = _latex(caption, groups, head, lines)
+        groups = ("", 1), *((rf"{name}{after} (\%)", 3) for name in (marginal, top) for after in ("", " TS"))
+        lines = [(title, *v[6:]) for title, v in zip(titles, values, strict=True)]
+        caption = f"Coverage metrics. {marginal} and {top} with {where}."
+        made[f"paper-{names[1]}"] = _latex(caption, groups, ("Dataset-Model", *scores * 4), lines)
+    if studies[0].comparison.cells:
+        made["paper-appendix-d"] = _mondrian(studies, studies[0].comparison.cp_percents)
     return made
 
 
-def _where(alpha: float, cp: int) -> str:
-    return rf"$\alpha = {alpha:g}$, CP set size ${cp}\%$, pre- and post-TS calibration"
-
-
-def _sizes(studies: Sequence[PairStudy], alpha: float, cp: int) -> str:
-    lines = []
-    for study in studies:
-        heads = {cell.metric: cell.value for cell in study.cells if not cell.method}
-        known = f"{heads['temperature_ece']:.3f}", f"{100 * heads['top1']:.1f}", f"{100 * heads['top5']:.1f}"
-        lines.append((study.title, *known, *_values(study, "avg_size", alpha, cp, 1, 2)))
-    size = METRICS["avg_size"].title
-    groups = ("", 1), ("", 1), (r"Accuracy (\%)", 2), (size, 3), (f"{size} after TS", 3)
-    head = ("Dataset-Model", "$T^*$", "Top-1", "Top-5", *("LAC", "APS", "RAPS") * 2)
-    return _latex(f"Prediction set size. {size}, $T^*$ and accuracy with {_where(alpha, cp)}.", groups, head, lines)
-
-
-def _coverage(studies: Sequence[PairStudy], alpha: float, cp: int) -> str:
-    metrics = "marginal_coverage_gap", "top_coverage_gap"
-    lines = [
-        (study.title, *(value for metric in metrics for value in _values(study, metric, alpha, cp, 100, 1)))
-        for study in studies
+def _as_printed(study: PairStudy, alpha: float, cp: int) -> list[str]:
+    """Sizes and both gaps of LAC, APS and RAPS before and after temperature scaling, as the paper rounds them."""
+    cells = find_cells(study.cells, mode="published", alpha=alpha, cp_percent=cp)
+    rounded = ("avg_size", 1, 2), ("marginal_coverage_gap", 100, 1), ("top_coverage_gap", 100, 1)
+    return [
+        f"{scale * cells[metric, method, at].value:.{digits}f}"
+        for metric, scale, digits in rounded
+        for at in _WHEN
+        for method in METHODS
     ]
-    marginal, top = (METRICS[metric].title for metric in metrics)
-    names = (rf"{name}{after} (\%)" for name in (marginal, top) for after in ("", " TS"))
-    groups = ("", 1), *((name, 3) for name in names)
-    head = ("Dataset-Model", *("LAC", "APS", "RAPS") * 4)
-    return _latex(f"Coverage metrics. {marginal} and {top} with {_where(alpha, cp)}.", groups, head, lines)
-
-
-def _values(study: PairStudy, metric: str, alpha: float, cp: int, scale: int, digits: int) -> Iterator[str]:
-    """LAC, APS and RAPS before and after temperature scaling, as the paper rounds them."""
-    cells = _by_place(
-        cell for cell in study.cells if (cell.mode, cell.alpha, cell.cp_percent) == ("published", alpha, cp)
-    )
-    for at in _AT:
-        for method in _METHODS:
-            yield f"{scale * cells[metric, method, at].value:.{digits}f}"
-
-
-def _by_place(cells: Iterator[Cell]) -> dict[tuple[str, str, str], Cell]:
-    return {(cell.metric, cell.method, cell.at): cell for cell in cells}
-
-
-def _temperatures(studies: Sequence[PairStudy]) -> str:
-    lines = []
-    for study in studies:
-        found = {cell.metric: cell.value for cell in study.cells if not cell.method}
-        lines.append((study.title, f"{found['temperature_nll']:.3f}", f"{found['temperature_ece']:.3f}"))
-    head = ("Dataset-Model", "$T^*$ - NLL loss", "$T^*$ - ECE loss")
-    return _latex("Optimal temperature for NLL and ECE objectives.", (), head, lines)
 
 
 def _mondrian(studies: Sequence[PairStudy], compared: Sequence[int]) -> str:
     lines = []
     for metric, digits in (("avg_size", 1), ("marginal_coverage_gap", 2), ("top_coverage_gap", 2)):
-        values = []
-        for study in studies:
-            for at in ("mondrian", "t_hat"):
-                for cp in compared:
-                    mine = (c for c in study.comparison.cells if (c.mode, c.cp_percent) == ("exact", cp))
-                    values.append(f"{_by_place(mine)[metric, 'raps', at].value:.{digits}f}")
+        values = [
+            f"{find_cells(study.comparison.cells, mode='exact', cp_percent=cp)[metric, 'raps', at].value:.{digits}f}"
+            for study in studies
+            for at in ("mondrian", "t_hat")
+            for cp in compared
+        ]
         lines.append((METRICS[metric].title, *values))
     n = len(compared)
     files = ("", 1), *((_escaped(study.title), 2 * n) for study in studies)

@@ -28,8 +28,7 @@ from scipy.special import lambertw
 
 from thermoset.arrays import Bools, Floats, Ints
 from thermoset.errors import InputError
-from thermoset.paper.theory.gaps import margins
-from thermoset.paper.theory.rows import finite_logits
+from thermoset.paper.theory.gaps import finite_logits, margins
 from thermoset.quoting import Brief, quoted
 
 _MOST_CLASSES = 2**62  # what fits 64 bits, with room

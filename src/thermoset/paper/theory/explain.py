@@ -15,13 +15,19 @@ from thermoset.bounds import checked_temperature
 from thermoset.calibration import TemperatureScaler, label_logits
 from thermoset.conformal.scoring import label_ranks, label_scores
 from thermoset.data import Logits
-from thermoset.errors import InputError
 from thermoset.levels import Alpha, exact_level
-from thermoset.paper.theory.bound import BoundIntervals, critical_temperature, temperature_intervals
-from thermoset.paper.theory.gaps import last_index, margins
-from thermoset.paper.theory.limits import Peak, measured_peak, size_sweep
+from thermoset.paper.theory.bound import critical_temperature
+from thermoset.paper.theory.gaps import (
+    checked_rank,
+    distances,
+    finite_logits,
+    last_index,
+    log_softmax,
+    margins,
+    not_one,
+)
 from thermoset.paper.theory.propositions import Routes, routes
-from thermoset.paper.theory.rows import checked_rank, distances, finite_logits, log_softmax
+from thermoset.paper.theory.sizes import Peak, measured_peak, size_sweep
 from thermoset.paper.theory.slopes import ClassCoverage, RankLimit, SizeSlopes, class_coverage, rank_limit, size_slopes
 from thermoset.quoting import Brief
 from thermoset.scores import APS
@@ -35,28 +41,17 @@ _TOP = 5  # probabilities the paper prints
 class QuantileSamples(Brief):
     """The quantile sample at each temperature; arrays of one entry a temperature.
 
-    Attributes
-    ----------
-    temperature, threshold
-        T, and the deterministic APS threshold there.
-    row, rank
-        Row number of the sample, and the rank L^q of its label.
-    margin
-        Its dz.
-    last_index
-        Its s_T; 0 at T = 1.
-    tied
-        Rows with the same score, the sample among them: more than 1 where the threshold is the score of a last rank.
-    top_probs : (n_temperatures, 5)
-        Its largest probabilities, at T = 1 whatever the temperature that picked it. NaN beyond C.
+    `tied` counts the rows with the same score, the sample among them: more than 1 where the threshold is the score of a
+    last rank. `top_probs` (n_temperatures, 5) are its largest probabilities, at T = 1 whatever the temperature that
+    picked it; NaN beyond C.
     """
 
     temperature: Floats
-    threshold: Floats
-    row: Ints
-    rank: Ints
-    margin: Floats
-    last_index: Ints
+    threshold: Floats  # of deterministic APS
+    row: Ints  # its number
+    rank: Ints  # L^q of its label
+    margin: Floats  # dz
+    last_index: Ints  # s_T; 0 at T = 1
     tied: Ints
     top_probs: Floats
 
@@ -123,76 +118,26 @@ _DEEPEST = 650.0  # (z_1 - z_y) / T whose exponential is still an ordinary numbe
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TypicalRows(Brief):
-    """The evaluation rows in the middle tenth by deterministic APS score at T = 1: the paper's typical samples.
-
-    Neighbours by score differ much in their margins, so one row, the median, would be decided by chance.
-
-    Attributes
-    ----------
-    rows : (k,)
-        Their row numbers, by increasing score.
-    margin : (3,)
-        Lower quartile, median and upper quartile of their margins.
-    by_bound, by_sharp, by_proposition, claimed : float
-        Share of them that each route covers, and for which the claim is true, from 1 to T* with u = 1.
-    intervals : BoundIntervals
-        The temperatures at which their median margin is above b(T).
-    """
-
-    rows: Ints
-    margin: Floats
-    by_bound: float
-    by_sharp: float
-    by_proposition: float
-    claimed: float
-    intervals: BoundIntervals
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class Explanation(Brief):
     """The theory and the data side by side.
 
-    Attributes
-    ----------
-    n_rows : tuple
-        Numbers of rows that T* was fitted on, that set thresholds, and that were evaluated.
-    n_classes, alpha, temperature
-        C, the level, and T*.
-    critical : float
-        The critical temperature of the theory, from C alone: the minimum of the proof's bound b(T).
-    peaks : mapping
-        Where mean set sizes peak, by name: "aps" and "raps" (u drawn), "aps, u = 1".
-    drawn, fixed : Routes
-        What the three routes say about the step from 1 to T*, with u drawn and with u = 1.
-    typical : TypicalRows
-    slopes : SizeSlopes
-        What moves the mean size of APS sets, at up to 25 temperatures of the grid; all rows are the population. Not at
-        temperatures so low that probabilities of labels underflow.
-    classes : ClassCoverage
-        Class coverage of APS sets at the same temperatures.
-    limit : RankLimit
-        Where size and class coverage end as T grows.
-    samples : QuantileSamples
-        The quantile samples of the threshold rows at T = 0.5, 1, T* and 2.
-    curves : Sweep
-        Mean set sizes with u drawn, over random splits.
+    `slopes` and `classes` say what moves the mean size of APS sets and the coverage of classes, at up to 25
+    temperatures of the grid with all rows as the population, and not where probabilities of labels underflow.
     """
 
-    n_rows: tuple[int, int, int]
+    n_rows: tuple[int, int, int]  # that T* was fitted on, that set thresholds, that were evaluated
     n_classes: int
     alpha: float
-    temperature: float
-    critical: float
-    peaks: Mapping[str, Peak]
-    drawn: Routes
-    fixed: Routes
-    typical: TypicalRows
+    temperature: float  # T*
+    critical: float  # temperature of the theory, from C alone: the minimum of the proof's bound b(T)
+    peaks: Mapping[str, Peak]  # of mean set sizes: "aps" and "raps" (u drawn), "aps, u = 1"
+    drawn: Routes  # from 1 to T*, with u drawn
+    fixed: Routes  # and with u = 1
     slopes: SizeSlopes
     classes: ClassCoverage
-    limit: RankLimit
-    samples: QuantileSamples
-    curves: Sweep
+    limit: RankLimit  # where size and class coverage end as T grows
+    samples: QuantileSamples  # of the threshold rows at T = 0.5, 1, T* and 2
+    curves: Sweep  # mean set sizes with u drawn, over random splits
 
 
 def explain(
@@ -229,12 +174,8 @@ def explain(
     data.require_labels("explain")
     calibration, conformal, fresh = data.split(calibration_fraction, cp_fraction, random_state=random_state)
     checked_rank(len(conformal), alpha)
-    if temperature is None:
-        t = float(TemperatureScaler(objective).fit(calibration).temperature_)
-    else:
-        t = checked_temperature(temperature)
-    if t == 1:
-        raise InputError("the theory compares sets at T with sets at 1, but T is 1 here. Pass another temperature.")
+    fitted = TemperatureScaler(objective).fit(calibration).temperature_ if temperature is None else temperature
+    t = not_one(fitted)
     fixed, drawn = (
         routes(conformal, fresh, t, alpha=alpha, randomized=u_drawn, random_state=random_state)
         for u_drawn in (False, True)
@@ -258,7 +199,6 @@ def explain(
         peaks=peaks,
         drawn=drawn,
         fixed=fixed,
-        typical=_typical_rows(score_order(fresh), fixed, data.n_classes),
         slopes=size_slopes(data, temperatures=grid, alpha=alpha),
         classes=class_coverage(data, temperatures=grid, alpha=alpha),
         limit=rank_limit(data, alpha=alpha),
@@ -285,19 +225,3 @@ def _slope_grid(data: Logits, temperatures: Floats) -> list[float]:
     places = np.linspace(0, len(able) - 1, min(len(able), _SLOPES)).round().astype(int)
     found: list[float] = able[places].tolist()
     return found
-
-
-def _typical_rows(order: Ints, fixed: Routes, n_classes: int) -> TypicalRows:
-    half = max(len(order) // 20, 1)
-    middle = (len(order) - 1) // 2
-    rows = order[max(middle - half, 0) : middle + half + 1]
-    quartiles = np.quantile(fixed.margin[rows], [0.25, 0.5, 0.75])
-    return TypicalRows(
-        rows=rows,
-        margin=quartiles,
-        by_bound=float(fixed.by_bound[rows].mean()),
-        by_sharp=float(fixed.by_sharp[rows].mean()),
-        by_proposition=float(fixed.by_proposition[rows].mean()),
-        claimed=float(fixed.claimed[rows].mean()),
-        intervals=temperature_intervals(float(quartiles[1]), n_classes),
-    )

@@ -7,7 +7,7 @@ e**-200000 do not pass for zero.
 
 Three ways from theory to set sizes, row by row: the bound, proposition 4.3, and counting.
 
-The bound, b(T) or the sharp b*(T), needs nothing but a row's margin, and two assumptions beside it: that one row sets
+The bound, b(T) or the sharp b*(T), needs nothing but a row's margin, and two assumptions besides it: that one row sets
 both thresholds, and that rows differ by their largest logit. The proposition needs the two thresholds and assumes
 nothing. Counting is what happens.
 """
@@ -25,25 +25,26 @@ from thermoset.conformal import ConformalClassifier
 from thermoset.data import Logits
 from thermoset.errors import InputError
 from thermoset.levels import Alpha
-from thermoset.paper.theory.bound import (
-    bound,
-    checked_temperatures,
-    sharp_bound,
-)
-from thermoset.paper.theory.gaps import difference, gap, last_index, log_entropy_slopes, log_gaps, margins, slope_logs
-from thermoset.paper.theory.rows import (
-    as_threshold,
+from thermoset.paper.theory.bound import bound, checked_temperatures, sharp_bound
+from thermoset.paper.theory.gaps import (
     checked_places,
     checked_rank,
     checked_u,
+    difference,
     distances,
     each_row,
     finite_logits,
+    gap,
+    last_index,
+    log_entropy_slopes,
+    log_gaps,
     log_softmax,
     log_sum,
-    paper_sizes,
-    row_u,
+    margins,
+    not_one,
+    slope_logs,
 )
+from thermoset.paper.theory.sizes import as_threshold, paper_sizes, row_u
 from thermoset.quoting import Brief
 from thermoset.scores import Score
 
@@ -166,9 +167,7 @@ def proposition_4_3(
     >>> proposition_4_3(z, 2.0, 0.9, 0.83)  # g(2) is 0.077 in the first row, 0.063 in the second
     Check(premise holds for 1 of 2, conclusion fails for 0 of those)
     """
-    data, t = finite_logits(logits), checked_temperature(temperature)
-    if t == 1:
-        raise InputError("proposition 4.3 compares T with 1; got T = 1. Pass another temperature.")
+    data, t = finite_logits(logits), not_one(temperature)
     given = checked_u(u, len(data))
     before, after = paper_sizes(data, 1.0, q, u=given), paper_sizes(data, t, q_t, u=given)
     wanted = _log_threshold_gap(t, q, q_t, data.n_classes)
@@ -348,7 +347,7 @@ def sharp_theorem(logits: Any, temperature: float, m: ArrayLike = 1) -> Check:
     >>> sharp_theorem(z, 1.5)  # b*(1.5) is 2.4, b(1.5) 5.4
     Check(premise holds for 2 of 3, conclusion fails for 0 of those)
     """
-    data, t = finite_logits(logits), _not_one(temperature)
+    data, t = finite_logits(logits), not_one(temperature)
     return Check(margins(data) > sharp_bound(t, data.n_classes), derivative_has_sign(data, t, m))
 
 
@@ -362,16 +361,9 @@ def sign_share(logits: Any, temperatures: ArrayLike) -> Floats:
     """
     data = finite_logits(logits)
     found: list[Bools] = [
-        derivative_has_sign(data, _not_one(t), 1) for t in np.ravel(checked_temperatures(temperatures)).tolist()
+        derivative_has_sign(data, not_one(t), 1) for t in np.ravel(checked_temperatures(temperatures)).tolist()
     ]
     return np.array([rows.mean() for rows in found]).reshape(np.shape(temperatures))
-
-
-def _not_one(temperature: float) -> float:
-    t = checked_temperature(temperature)
-    if t == 1:
-        raise InputError("the gap at T = 1 is 0 and has no sign. Pass another temperature.")
-    return t
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -379,34 +371,19 @@ class Routes(Brief):
     """What each route says about rows when APS sets go from T = 1 to T.
 
     The claim is L_T >= L for T > 1, and L_T <= L for T < 1.
-
-    Attributes
-    ----------
-    temperature, randomized
-        T, and whether u is drawn (else u = 1).
-    thresholds : (2,)
-        The thresholds at 1 and at T.
-    margin, bound, sharp : array (n,), float, float
-        The rows' dz, the number b(T) it must exceed by the paper, and b*(T), which is enough.
-    before, after : (n,)
-        L at 1 and at T, in the paper's sense.
-    sizes_before, sizes_after : (n,)
-        Sizes of the library's sets {score <= threshold}.
-    proposition : Check
-        Proposition 4.3, with these thresholds.
     """
 
     temperature: float
-    randomized: bool
-    thresholds: Floats
-    margin: Floats
-    bound: float
-    sharp: float
-    before: Ints
-    after: Ints
-    sizes_before: Ints
+    randomized: bool  # whether u is drawn, else u = 1
+    thresholds: Floats  # at 1 and at T
+    margin: Floats  # the rows' dz
+    bound: float  # b(T), which the margin must exceed by the paper
+    sharp: float  # b*(T), which is enough
+    before: Ints  # L at 1, in the paper's sense
+    after: Ints  # and at T
+    sizes_before: Ints  # of the library's sets {score <= threshold}
     sizes_after: Ints
-    proposition: Check
+    proposition: Check  # 4.3, with these thresholds
 
     @property
     def claimed(self) -> Bools:
@@ -472,9 +449,7 @@ def routes(
     >>> bool(found.claimed[found.by_proposition | found.trivial].all())
     True
     """
-    t, seed = checked_temperature(temperature), checked_seed(random_state)
-    if t == 1:
-        raise InputError("routes compare sets at T with sets at 1; got T = 1. Pass another temperature.")
+    t, seed = not_one(temperature), checked_seed(random_state)
     rows, new = finite_logits(conformal), finite_logits(fresh)
     checked_rank(len(rows), alpha)
     u = row_u(new, seed) if randomized else np.ones(len(new))

@@ -35,8 +35,8 @@ from thermoset.conformal.scoring import label_ranks
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, exact_level
 from thermoset.paper.theory.bound import last_where
-from thermoset.paper.theory.limits import penalties
-from thermoset.paper.theory.rows import distances, each_ranked, finite_logits
+from thermoset.paper.theory.gaps import distances, each_ranked, finite_logits
+from thermoset.paper.theory.sizes import penalties
 from thermoset.quoting import Brief
 from thermoset.rows import SortedRows
 from thermoset.scores import APS, RAPS, Score, resolve
@@ -48,21 +48,14 @@ _TINY = float(np.finfo(float).tiny)
 class SizeSlopes(Brief):
     """Expected sizes and their derivative in T, one entry for each temperature; u is integrated out.
 
-    Attributes
-    ----------
-    temperature, threshold, size
-        T, the threshold at which 1 - alpha of the rows' labels are inside, and the mean size of the sets there.
-    density
-        Classes for each unit of score at the threshold, mean over rows: by how much sizes would grow if it rose.
-    fall_of_scores
-        Speed at which the scores of classes at the threshold fall as T grows, mean over those classes.
-    fall_of_threshold
-        Speed at which the threshold falls: the same mean over the rows' own labels alone.
+    `density` is that of classes for each unit of score at the threshold: by how much sizes would grow if it rose. The
+    scores of these classes fall as T grows at the mean speed `fall_of_scores`; the threshold falls at
+    `fall_of_threshold`, the same mean over the rows' own labels alone.
     """
 
     temperature: Floats
-    threshold: Floats
-    size: Floats
+    threshold: Floats  # at which 1 - alpha of the rows' labels are inside
+    size: Floats  # mean, there
     density: Floats
     fall_of_scores: Floats
     fall_of_threshold: Floats
@@ -96,14 +89,13 @@ class SizeSlopes(Brief):
 class LabelMoves(NamedTuple):
     """Rows' own labels at one temperature.
 
-    left: 1 - q. inside: probability over u to be in the set. speed: v where the threshold meets the label's interval.
-    density: 1 / width of that interval, 0 for labels that are inside or outside whatever u is.
+    The density is 0 for labels that are inside or outside whatever u is.
     """
 
-    left: float
-    inside: Floats
-    speed: Floats
-    density: Floats
+    left: float  # 1 - q
+    inside: Floats  # probability over u to be in the set
+    speed: Floats  # v where the threshold meets the label's interval
+    density: Floats  # 1 / width of that interval
 
     @property
     def fall_of_threshold(self) -> float:
@@ -244,22 +236,12 @@ def _solved(labels: _Ranks, target: float, most: float) -> float:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClassCoverage(Brief):
-    """Coverage of each class and its derivative in T, at a threshold that covers 1 - alpha of all rows.
-
-    Attributes
-    ----------
-    temperature : (n_temperatures,)
-    coverage, slope : (n_temperatures, C)
-        Share of the class's labels inside, and its derivative in T; NaN for classes without rows.
-    counts : (C,)
-        Rows of each class.
-    alpha : float
-    """
+    """Coverage of each class and its derivative in T, at a threshold that covers 1 - alpha of all rows."""
 
     temperature: Floats
-    coverage: Floats
-    slope: Floats
-    counts: Ints
+    coverage: Floats  # (n_temperatures, C), NaN for classes without rows
+    slope: Floats  # its derivative in T
+    counts: Ints  # rows of each class
     alpha: float
 
     @property
@@ -313,17 +295,10 @@ def class_coverage(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RankLimit(Brief):
-    """Sets of APS and RAPS as T grows without bound: the first `size` ranks, of a part of a rank the share of u.
+    """Sets of APS and RAPS as T grows without bound: the first `size` ranks, of a part of a rank the share of u."""
 
-    size : float
-        Mean size v of the sets: floor(v) or one more.
-    coverage : (C,)
-        Coverage of each class; NaN for classes without rows.
-    alpha : float
-    """
-
-    size: float
-    coverage: Floats
+    size: float  # mean size v of the sets: floor(v) or one more
+    coverage: Floats  # of each class; NaN for classes without rows
     alpha: float
 
     @property

@@ -30,7 +30,7 @@
     const views = {};
     for (const [name, spec] of Object.entries(charts)) {
       const place = document.getElementById("chart-" + name);
-      const made = await vegaEmbed(place, spec, { actions: false, renderer: "svg", config: config(isDark), ast: false });
+      const made = await vegaEmbed(place, spec, { mode: "vega-lite", actions: false, renderer: "svg", config: config(isDark), ast: false });
       views[name] = made.view;
     }
     legends(isDark);

@@ -1,0 +1,254 @@
+"""`thermoset sweep` and `thermoset study`: sets at every temperature, and the paper's own tables and figures."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from thermoset.cli.options import (
+    ADVANCED,
+    ClusterWork,
+    Grouping,
+    Json,
+    Labelled,
+    Seed,
+    SplitColumns,
+    files_in,
+    opened_logits,
+    split_names,
+)
+from thermoset.cli.output import (
+    ProgressBar,
+    Screen,
+    can_draw,
+    check_files,
+    made_folder,
+    png,
+    print_json,
+    telling_warnings,
+    write_file,
+)
+from thermoset.errors import InputError
+from thermoset.quoting import quoted
+
+if TYPE_CHECKING:
+    from thermoset.paper.study import PairStudy, Study
+    from thermoset.sweeping import Sweep
+
+Alphas = Annotated[str, typer.Option(help="Miscoverage levels, with commas.")]
+Temperatures = Annotated[
+    str | None,
+    typer.Option(help="start:stop:step, or numbers with commas; 0.3:5:0.1 by default."),
+]
+
+
+def sweep(
+    logits: Labelled,
+    columns: SplitColumns,
+    work: ClusterWork,
+    alpha: Alphas = "0.1",
+    methods: Annotated[str, typer.Option(help="Scores, with commas: lac, aps, raps, saps ...")] = "lac,aps,raps",
+    temperatures: Temperatures = None,
+    trials: Annotated[int, typer.Option(help="Random splits.")] = 100,
+    grouping: Grouping = None,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the table and the figure.")] = Path(
+        "sweep-output"
+    ),
+    table_format: Annotated[Literal["csv", "parquet"], typer.Option("--format", help="Format of the table.")] = "csv",
+    per_trial: Annotated[bool, typer.Option("--per-trial", help="One row for each trial instead of means.")] = False,
+    as_json: Json = False,
+    metrics: Annotated[
+        str,
+        typer.Option(help="More metrics, with commas: sscv, confidence_coverage_gap.", rich_help_panel=ADVANCED),
+    ] = "",
+    calibration_fraction: Annotated[
+        str, typer.Option(help="Share of the rows set aside for calibration; 0 for none.", rich_help_panel=ADVANCED)
+    ] = "0.1",
+    cp_fraction: Annotated[
+        str, typer.Option(help="Share of the rows that sets thresholds.", rich_help_panel=ADVANCED)
+    ] = "0.1",
+    evaluation: Annotated[
+        Literal["drawn", "integrated"],
+        typer.Option(help="Draw u on evaluation rows, or average sizes over it.", rich_help_panel=ADVANCED),
+    ] = "drawn",
+    jobs: Annotated[int | None, typer.Option(help="Threads; all cores by default.", rich_help_panel=ADVANCED)] = None,
+    seed: Seed = 0,
+) -> None:
+    """Sizes, coverage, class gaps and thresholds of sets at every temperature, over random splits."""
+    from thermoset.io.files import need
+    from thermoset.sweeping import sweep as run
+    from thermoset.sweeping import temperature_grid
+
+    # Bad input is refused before any computation, and nothing is written until all of it is done.
+    if table_format == "parquet":
+        need("pyarrow", "io", "--format parquet")
+    grid = None if temperatures is None else temperature_grid(temperatures)
+    table = out / f"sweep.{table_format}"
+    check_files(out, [table.name, "sweep.png"], [*files_in(logits), *columns.files])
+    rows = opened_logits(logits, columns, work)
+    with telling_warnings(), rows as data, ProgressBar(work.quiet, "Sweeping") as bar:
+        result = run(
+            data,
+            temperatures=grid,
+            methods=split_names(methods),
+            alphas=split_names(alpha),
+            trials=trials,
+            calibration_fraction=calibration_fraction,
+            cp_fraction=cp_fraction,
+            random_state=seed,
+            evaluation=evaluation,
+            grouping=grouping,
+            metrics=split_names(metrics),
+            split_by=columns.read_row_values(logits, "--split-by", len(data)),
+            n_jobs=jobs,
+            progress=bar.tell,
+        )
+        n_rows, n_classes = len(data), data.n_classes
+    with made_folder(out):
+        result.save(table, per_trial=per_trial)
+    files = [table]
+    if can_draw("the figure", ("matplotlib",), "plot"):
+        from thermoset.plots import sweep_figure
+
+        files.append(write_file(out / "sweep.png", png(sweep_figure(result))))
+    ends = {(method, alpha): _extremes(result, method, alpha) for method in result.methods for alpha in result.alphas}
+    if as_json:
+        curves = [{"method": method, "alpha": alpha, **found} for (method, alpha), found in ends.items()]
+        facts = {"rows": n_rows, "classes": n_classes, "trials": result.trials, "curves": curves}
+        print_json({**facts, "files": list(map(str, files))})
+        return
+    screen = Screen()
+    low, high = result.temperatures[0], result.temperatures[-1]
+    screen.say(
+        f"{n_rows:,} rows, {n_classes:,} classes; {len(result.temperatures)} temperatures {low:g} to {high:g}; mean of "
+        f"{result.trials} random splits"
+    )
+    _show_extremes(screen, result, ends)
+    screen.wrote(*files)
+
+
+def _extremes(result: "Sweep", method: str, alpha: float) -> dict[str, Any]:
+    """Where sets are smallest, largest and most even, and what they are at T = 1."""
+    t, size, gap = result.temperatures, *(result.curve(of, method, alpha) for of in ("avg_size", "top_coverage_gap"))
+    places = {"smallest": size.argmin(), "largest": size.argmax(), "most_even": gap.argmin()}
+    if 1.0 in t:
+        places["at_one"] = t.tolist().index(1.0)
+    keys = ("temperature", "avg_size", "top_coverage_gap")
+    return {
+        name: dict(zip(keys, (float(t[j]), float(size[j]), float(gap[j])), strict=True)) for name, j in places.items()
+    }
+
+
+def _show_extremes(screen: Screen, result: "Sweep", ends: dict[tuple[str, float], dict[str, Any]]) -> None:
+    from thermoset.metrics import METRICS
+
+    size, gap = (METRICS[name].title for name in ("avg_size", "top_coverage_gap"))
+    low, high = float(result.temperatures[0]), float(result.temperatures[-1])
+    edges = {} if low == high else {low: "≤", high: "≥"}
+
+    def at(found: dict[str, float], metric: str, spec: str) -> str:
+        t = found["temperature"]
+        return f"{found[metric]:{spec}} ({edges.get(t, '')}{t:g})"
+
+    lines = []
+    for (method, alpha), found in ends.items():
+        cells = [at(found[which], "avg_size", ".2f") for which in ("smallest", "largest")]
+        cells.append(at(found["most_even"], "top_coverage_gap", ".3f"))
+        if one := found.get("at_one"):
+            cells.append(f"{one['avg_size']:.2f}, {one['top_coverage_gap']:.3f}")
+        lines.append([method, f"{alpha:g}", *cells])
+    head = ["score", "alpha", f"least {size}", f"largest {size}", f"least {gap}"]
+    head += ["at T = 1"] if 1.0 in result.temperatures else []
+    screen.say()
+    screen.table(
+        head, lines, {"score": "(T): where; ≤ or ≥ at an edge of the grid.", "at T = 1": "At T = 1: size, gap."}
+    )
+
+
+# ---- the paper -------------------------------------------------------------------------------------------------------
+
+
+def study(
+    folder: Annotated[Path, typer.Argument(help="Folder with files of labelled logits.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the page, tables and figures.")] = Path(
+        "study-output"
+    ),
+    alpha: Alphas = "0.1,0.05",
+    cp: Annotated[str, typer.Option(help="Rows that set thresholds, in percent, with commas.")] = "5,10,20",
+    temperatures: Temperatures = None,
+    trials: Annotated[int, typer.Option(min=2, help="Random splits.")] = 100,
+    as_json: Json = False,
+    seed: Seed = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+) -> None:
+    """Make every table and figure of the paper from a folder of logits, and compare with the printed numbers."""
+    from thermoset.io.files import need
+    from thermoset.levels import exact_level
+    from thermoset.paper.study import Settings
+    from thermoset.paper.study import study as run
+    from thermoset.sweeping import DEFAULT_GRID
+
+    need("matplotlib", "plot", "the figures")
+    percents = split_names(cp)
+    if not percents or not all(text.isascii() and text.isdigit() and len(text) < 3 for text in percents):
+        raise InputError(f"--cp must be whole percentages with commas; got {quoted(cp)}. Try 5,10,20.")
+    settings = Settings(
+        trials=trials,
+        random_state=seed,
+        alphas=tuple(float(exact_level(level)) for level in split_names(alpha)),
+        cp_percents=tuple(map(int, percents)),
+        temperatures=DEFAULT_GRID if temperatures is None else temperatures,
+    )
+    with ProgressBar(quiet, "Studying") as bar, telling_warnings():
+        found = run(folder, out, settings, progress=bar.tell)
+    if as_json:
+        claims = [{"text": one.text, "holds": one.holds, "found": one.found} for one in found.claims]
+        pairs = [pair.title for pair in found.pairs]
+        print_json(
+            {"pairs": pairs, "claims": claims, "skipped": dict(found.skipped), "files": list(map(str, found.files))}
+        )
+    else:
+        _show_study(Screen(), found, out)
+
+
+def _show_study(screen: Screen, found: "Study", out: Path) -> None:
+    from thermoset.metrics import METRICS
+
+    size, gap = (METRICS[name].title for name in ("avg_size", "top_coverage_gap"))
+    head = ["file", "T* by ECE", f"{size} T = 1, T*", f"{gap} T = 1, T*", "size agrees", "gap agrees", "claims"]
+    note = (
+        "T* is the median of means over trials; sizes and gaps are those of APS. Agrees: printed cells that ours agree "
+        "with. Claims: hold, open, fail."
+    )
+    screen.table(head, [[pair.title, *_cells(pair)] for pair in found.pairs], {"file": note})
+    for claim in found.claims:
+        verdict = {True: "holds", False: "does not hold", None: "is open"}[claim.holds]
+        screen.say(f"Claim {verdict}: {claim.text}. {claim.found}.", wrap=False)
+    for pair in found.pairs:
+        if pair.remark:
+            screen.say(pair.remark, wrap=False)
+    for name, why in found.skipped.items():
+        screen.say(f"Skipped {name}: {why}", wrap=False)
+    screen.say(f"Wrote {len(found.files)} files to {out}. Start with {out / 'index.html'}", wrap=False)
+
+
+def _cells(pair: "PairStudy") -> list[str]:
+    """A file in a line of the table."""
+    from thermoset.sweeping import median_of_means
+
+    alpha, cp = pair.settings.main
+    at = {
+        (cell.metric, cell.at): cell.value
+        for cell in pair.cells
+        if (cell.mode, cell.method, cell.alpha, cell.cp_percent) == ("exact", "aps", alpha, cp)
+    }
+    agree = {one.metric: f"{one.agree} of {one.printed}" for one in pair.agreement}
+    claims = [claim.holds for claim in pair.claims]
+    return [
+        f"{median_of_means(pair.measured.trial_ece):.3f}",  # as in the overview of the page
+        f"{at['avg_size', 'before']:.2f}, {at['avg_size', 'after']:.2f}",
+        f"{at['top_coverage_gap', 'before']:.3f}, {at['top_coverage_gap', 'after']:.3f}",
+        agree.get("avg_size", "-"),
+        agree.get("top_coverage_gap", "-"),
+        f"{claims.count(True)}, {claims.count(None)}, {claims.count(False)}",
+    ]

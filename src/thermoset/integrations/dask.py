@@ -1,0 +1,395 @@
+"""Rows on a dask cluster: fits, sweeps, checks and predictions give the same results as on one machine, bit for bit.
+
+`on_cluster` makes rows that the library takes wherever it takes `Logits`; the work on them then happens on the workers.
+A task reads some rows of one shard and works on their blocks in a single thread; dask decides where, and does it again
+elsewhere when a worker is lost. Only what belongs to rows, or adds up, moves. The client holds the labels: eight bytes
+per row.
+
+>>> from distributed import Client, LocalCluster
+>>> import numpy as np, thermoset as ts
+>>> from thermoset.integrations.dask import on_cluster
+>>> rng = np.random.default_rng(0)
+>>> labels = rng.integers(0, 5, size=2000)
+>>> logits = 3 * (rng.normal(size=(2000, 5)) + 2 * np.eye(5)[labels])
+>>> with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster, Client(cluster) as client:
+...     there = ts.TwoTemperaturePredictor().fit(on_cluster(logits, labels, client=client))
+>>> here = ts.TwoTemperaturePredictor().fit(logits, labels)
+>>> there.threshold_ == here.threshold_, there.temperature_sets_ == here.temperature_sets_
+(True, True)
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.arrays import Block
+from thermoset.data import Logits, as_logits, checked_logits
+from thermoset.data.groups import Groups, read_groups
+from thermoset.data.guards import LOGITS, warn_of_probabilities
+from thermoset.data.reading import is_instance
+from thermoset.data.stored import Piece, Shard, StoredLogits, TransformedShard
+from thermoset.errors import InputError
+from thermoset.io.files import need
+from thermoset.predictor import TwoTemperaturePredictor
+from thermoset.predictor.many_files import RunShards, ShardDone, ShardJob, predict_shard
+from thermoset.rows import Arrays, Progress, Source, Task, add_up, alone, block_rows
+
+__all__ = ["DaskEngine", "LazyAnswers", "on_cluster", "predict", "run_shards"]
+
+_PIECE_BYTES = 2**25  # of rows that a task works on
+_SENT_BYTES = 2**26  # of rows in memory that go to the workers in one block
+_AHEAD = 4  # tasks for each thread of a worker that are sent before one comes back
+_SUMS = 4  # tasks for each thread that a sum is cut into: a sum of many classes and trials is large
+_MOST_PIECES = 16  # in one such task: what it needs of its rows is sent with it
+
+
+def on_cluster(
+    logits: Any,
+    labels: Any = None,
+    *,
+    groups: Any = None,
+    classes: Sequence[str] | None = None,
+    client: Any = None,
+) -> Logits:
+    """Rows that the workers of a cluster work on, wherever `Logits` are taken.
+
+    Parameters
+    ----------
+    logits
+        Anything that `thermoset.open` returns or accepts; a dask array (n, C); a list of delayed blocks or futures; or
+        rows in memory.
+    labels : array-like (n,), optional
+        Labels of all rows, where the rows have none of their own; a dask array is computed.
+    groups : array-like (n,), optional
+        The group of each row, where the rows have none of their own; a dask array is computed.
+    classes : sequence of str, optional
+        Class names, for dask arrays and blocks.
+    client : distributed.Client, optional
+        The active one by default.
+    """
+    client = _client(client)
+    beside, engine = (_computed(labels), _computed(groups)), DaskEngine(client)
+    several = isinstance(logits, list | tuple) and len(logits) > 0
+    if isinstance(logits, StoredLogits):
+        return as_logits(logits.on(engine), *beside)
+    if all(isinstance(one, str) or hasattr(one, "__fspath__") for one in (logits if several else [logits])):
+        from thermoset.io.opening import open as open_source  # noqa: PLC0415
+
+        return as_logits(open_source(logits).on(engine), *beside)
+    if is_instance(logits, "dask.array", "Array"):
+        logits, several = list(_one_column_block(logits).to_delayed().ravel()), True
+    if several and not isinstance(logits[0], list | tuple | np.ndarray):
+        blocks = [one if is_instance(one, "distributed", "Future") else client.compute(one) for one in logits]
+        rows = _remote_rows(blocks, classes, client)
+        warn_of_probabilities(rows)
+        return as_logits(rows.on(engine), *beside)
+    data = as_logits(logits, *beside)
+    step = max(1, _SENT_BYTES // (data.n_classes * data.dtype.itemsize))
+    blocks = [client.submit(_same, block, pure=False) for _, block in data.blocks(step)]
+    rows = _remote_rows(blocks, data.classes, client, data.input_kind)
+    return as_logits(rows.on(engine), data.labels, data.groups)
+
+
+def _same(rows: Any) -> Any:
+    """A task whose result can be made again when a worker is lost, as scattered rows cannot."""
+    return rows
+
+
+class LazyAnswers(NamedTuple):
+    """The answers for the rows of a dask array, as dask arrays: labels (n,), confidence (n,), sets (n, C).
+
+    actions (n,) are those of `predict_arrays`, and None without an answer rule.
+    """
+
+    labels: Any
+    confidence: Any
+    sets: Any
+    actions: Any = None
+
+
+def predict(predictor: TwoTemperaturePredictor, logits: Any, groups: Any = None) -> LazyAnswers:
+    """The answers of `TwoTemperaturePredictor.predict_arrays` for the rows of a dask array, as dask arrays.
+
+    `groups`: the group of each row, where thresholds are by group; a dask array is computed. Everything else is lazy,
+    and a row's answers do not depend on its block. For files, see `run_shards`.
+    """
+    if not is_instance(logits, "dask.array", "Array"):
+        raise InputError(
+            f"predict takes a dask array of logits (n, C); got {type(logits).__name__}. For files, use run_shards."
+        )
+    dask, array = need("dask", "dask", "predicting on dask"), need("dask.array", "dask", "predicting on dask")
+    rows, document = _one_column_block(logits), predictor.document_
+    ends = np.cumsum([0, *rows.chunks[0]]).tolist()
+    known = None if groups is None else read_groups(_computed(groups), ends[-1])
+    answer = dask.delayed(_answers, pure=True)
+    found = [
+        answer(predictor, block, None if known is None else known.take(slice(*place)))
+        for block, place in zip(rows.to_delayed().ravel(), pairwise(ends), strict=True)
+    ]
+    kinds = [((), np.int64), ((), np.float64), ((document.n_classes,), np.bool_), ((), np.int64)]
+    columns = []
+    for k, (width, dtype) in enumerate(kinds if document.answers is not None else kinds[:3]):
+        sized = zip(found, rows.chunks[0], strict=True)
+        parts = [array.from_delayed(one[k], (size, *width), dtype=dtype) for one, size in sized]
+        columns.append(array.concatenate(parts, axis=0))
+    return LazyAnswers(*columns)
+
+
+def _answers(predictor: TwoTemperaturePredictor, rows: Any, groups: Groups | None) -> tuple[Any, ...]:
+    """A task: one thread, as dask has others for other blocks."""
+    with alone():
+        return tuple(predictor.predict_arrays(rows, groups=groups))
+
+
+def run_shards(client: Any = None) -> RunShards:
+    """What runs jobs on the workers of a cluster, for the `run` of `thermoset.predictor.many_files.predict_shards`.
+
+    The workers read and write the files themselves.
+    """
+    client = _client(client)
+
+    def run(predictor: TwoTemperaturePredictor, jobs: Sequence[ShardJob]) -> Iterator[ShardDone]:
+        there = client.submit(_same, predictor, pure=False)
+
+        def send(job: ShardJob) -> Any:
+            absolute = job._replace(source=job.source.absolute(), target=job.target.absolute())
+            return client.submit(_predict_shard, there, absolute, pure=False)
+
+        for future in DaskEngine(client).finished(map(send, jobs)):
+            yield future.result()
+
+    return run
+
+
+def _predict_shard(predictor: TwoTemperaturePredictor, job: ShardJob) -> ShardDone:
+    """A task: one thread, as dask has others for other shards."""
+    with alone():
+        return predict_shard(predictor, job)
+
+
+def _client(client: Any) -> Any:
+    """The client, or the active one."""
+    distributed = need("distributed", "dask", "working on a cluster")
+    if client is not None:
+        return client
+    try:
+        return distributed.get_client()
+    except ValueError:
+        raise InputError(
+            "there is no active dask client. Create one, client = distributed.Client(address), or pass client=."
+        ) from None
+
+
+def _one_column_block(logits: Any) -> Any:
+    """A dask array with whole rows in its blocks, whose sizes are known."""
+    if logits.ndim != 2:
+        raise InputError(f"logits must be two-dimensional, rows by classes; got a dask array of shape {logits.shape}.")
+    rows = logits.compute_chunk_sizes() if np.isnan(np.sum(logits.shape)) else logits
+    return rows if rows.numblocks[1] == 1 else rows.rechunk({1: -1})
+
+
+def _computed(labels: Any) -> Any:
+    return labels.compute() if hasattr(labels, "dask") and hasattr(labels, "compute") else labels
+
+
+# ---- the engine ------------------------------------------------------------------------------------------------------
+
+
+class DaskEngine:
+    """Runs tasks of `thermoset.rows` on the workers of a client's cluster."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    def map(
+        self, source: Source, task: Task, keep: Callable[[Arrays, slice], None], n_jobs: int | None,  # noqa: ARG002
+        progress: Progress | None,
+    ) -> None:  # fmt: skip
+        """Hand what the task returns for every block to `keep`, in any order, with the place of its rows."""
+        places: dict[str, slice] = {}
+        done = 0
+
+        def send(piece: Piece) -> Any:
+            with _large_arguments():
+                future = self.client.submit(_map, _sent(piece.shard), piece.rows, task.at(piece.place), pure=False)
+            places[future.key] = piece.place
+            return future
+
+        for future in self.finished(map(send, _stored(source).pieces(_PIECE_BYTES))):
+            place = places.pop(future.key)
+            for some, found in future.result():
+                keep(found, slice(place.start + some.start, place.start + some.stop))
+            done += place.stop - place.start
+            if progress is not None:
+                progress(done, source.n_rows)
+
+    def sum(
+        self, source: Source, task: Task, zero: Callable[[], Arrays], n_jobs: int | None,  # noqa: ARG002
+        progress: Progress | None,
+    ) -> Arrays:  # fmt: skip
+        """The sums to which the task adds every block."""
+        pieces = list(_stored(source).pieces(_PIECE_BYTES))
+        if not pieces:
+            return zero()
+        n_tasks = min(len(pieces), max(_SUMS * _threads_of(self.client), -(-len(pieces) // _MOST_PIECES)))
+        parts: list[Any] = []
+        n_rows: dict[str, int] = {}
+        done = 0
+
+        def send(some: Sequence[Piece]) -> Any:
+            shards, rows = [_sent(piece.shard) for piece in some], [piece.rows for piece in some]
+            tasks = [task.at(piece.place) for piece in some]
+            with _large_arguments():
+                future = self.client.submit(_sum, shards, rows, tasks, zero, pure=False)
+            n_rows[future.key] = sum(piece.place.stop - piece.place.start for piece in some)
+            return future
+
+        ends = [len(pieces) * i // n_tasks for i in range(n_tasks + 1)]
+        shares = (pieces[first:stop] for first, stop in pairwise(ends))
+        for future in self.finished(map(send, shares)):
+            if future.status == "error":
+                future.result()
+            done += n_rows.pop(future.key)
+            if progress is not None:
+                progress(done, source.n_rows)
+            parts.append(future)
+            if len(parts) > 1:  # two at a time, on the workers
+                parts.append(self.client.submit(_add, parts.pop(), parts.pop(), pure=False))
+        found: Arrays = parts[0].result()
+        return found
+
+    def finished(self, futures: Iterator[Any]) -> Iterator[Any]:
+        """Futures as they finish, in any order; more are sent as others come back."""
+        from distributed import as_completed  # noqa: PLC0415 - an extra
+
+        first = list(islice(futures, _AHEAD * _threads_of(self.client)))
+        running = as_completed(first)
+        try:
+            for future in running:
+                more = next(futures, None)
+                if more is not None:
+                    running.add(more)
+                yield future
+        finally:
+            # after an error, or Ctrl-C: what has not begun need not
+            self.client.cancel([future for future in running.futures if not future.done()])
+
+
+def _threads_of(client: Any) -> int:
+    """Threads of all workers; an error where there is no worker."""
+    total = sum(client.nthreads().values())
+    if not total:
+        client.wait_for_workers(1, timeout=30)
+        total = sum(client.nthreads().values())
+    return int(total)
+
+
+def _stored(source: Source) -> StoredLogits:
+    if not isinstance(source, StoredLogits):
+        raise InputError(f"a cluster needs stored rows; got {type(source).__name__}. Use thermoset.open.")
+    return source
+
+
+def _sent(shard: Shard) -> Any:
+    """What a task takes in place of a shard: dask puts the rows of a future there."""
+    if isinstance(shard, TransformedShard):
+        return _sent(shard.shard), shard.f
+    return shard.future if isinstance(shard, RemoteShard) else shard
+
+
+@contextmanager
+def _large_arguments() -> Iterator[None]:
+    """Do not warn of large arguments: they are what the rows of a task need, and each goes to one worker."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        yield
+
+
+def _blocks(given: Any, rows: slice | NDArray[np.int64]) -> Iterator[tuple[slice, Block]]:
+    """The rows of a task, block by block, with their places among them."""
+    given, f = given if isinstance(given, tuple) else (given, None)
+    block = given[rows] if isinstance(given, np.ndarray) else Piece(given, rows, slice(0, 0)).read()
+    block = block if f is None else f(block)
+    step = block_rows(block.shape[1])
+    for first in range(0, len(block), step):
+        some = block[first : first + step]
+        yield slice(first, first + len(some)), some
+
+
+def _map(given: Any, rows: slice | NDArray[np.int64], task: Task) -> list[tuple[slice, Arrays]]:
+    """A task of dask: what the blocks of some rows give, with their places among them."""
+    return [(place, task.at(place)(block)) for place, block in _blocks(given, rows)]
+
+
+def _sum(given: Sequence[Any], rows: Sequence[Any], tasks: Sequence[Task], zero: Callable[[], Arrays]) -> Arrays:
+    """A task of dask: the sum over rows of several shards."""
+    sums = zero()
+    for shard, some, task in zip(given, rows, tasks, strict=True):
+        for place, block in _blocks(shard, some):
+            task.at(place)(block, sums)
+    return sums
+
+
+def _add(one: Arrays, other: Arrays) -> Arrays:
+    """A task of dask: the sum of two sums, which stay as they are: dask may use them again."""
+    return add_up([tuple(map(np.copy, one)), other])
+
+
+# ---- rows that are with the workers ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteShard:
+    """Rows that a worker holds, or can make again: a future of an array."""
+
+    name: str
+    future: Any
+    client: Any
+    n_rows: int
+    n_classes: int
+    dtype: np.dtype[Any]
+    classes: tuple[str, ...] | None = None
+    input_kind: str = LOGITS
+
+    def read(self, start: int, stop: int) -> NDArray[np.floating[Any]]:
+        """Some rows, brought here."""
+        found: NDArray[np.floating[Any]] = self.client.submit(
+            lambda rows: rows[start:stop], self.future, pure=False
+        ).result()
+        return found
+
+
+def _remote_rows(
+    futures: Sequence[Any], classes: Sequence[str] | None, client: Any, input_kind: str = LOGITS
+) -> StoredLogits:
+    """The rows of futures of two-dimensional arrays, one after the other; each is checked where it is."""
+    checked = [client.submit(_checked, future, f"block {i}", pure=False) for i, future in enumerate(futures)]
+    names = None if classes is None else tuple(classes)
+    facts = client.gather(
+        [client.submit(lambda block: (block.shape, block.dtype), rows, pure=False) for rows in checked]
+    )
+    for i, (shape, dtype) in enumerate(facts):
+        if shape[1] != facts[0][0][1] or dtype != facts[0][1]:
+            raise InputError(
+                f"block {i} has {shape[1]} columns of {dtype}, but block 0 has {facts[0][0][1]} of {facts[0][1]}. All "
+                "blocks must have the same classes and the same type."
+            )
+    shards = [
+        RemoteShard(f"block {i}", future, client, shape[0], shape[1], dtype, names, input_kind)
+        for i, (future, (shape, dtype)) in enumerate(zip(checked, facts, strict=True))
+    ]
+    return StoredLogits.of(shards)
+
+
+def _checked(rows: Any, name: str) -> NDArray[np.floating[Any]]:
+    """A task: rows as `Logits` would take them."""
+    try:
+        return checked_logits(rows).logits
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None

@@ -1,0 +1,374 @@
+"""Answers of language-model servers and Hugging Face pipelines as `Logits`.
+
+A server that is asked for `logprobs` returns the k likeliest tokens at each place of its answer. The place that counts
+is the first token that is not blank. Tokens that mean the same option (another case, a leading space, the beginning of
+the option's text) are added up. An option that is not among the k tokens has no zero probability: it is at most as
+likely as the k-th token, and at most what the k tokens leave. It gets this bound.
+
+The bound is a fixed function of the response, so rows completed in this way are exchangeable where the responses are,
+and sets keep their promise, however loose the bound is. It costs only sharpness: an option may be in a set because of
+its bound. `OptionLogprobs.undecided` says in which rows.
+"""
+
+import json
+import os
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.arrays import Bools, Floats
+from thermoset.data import Logits
+from thermoset.data.reading import first_repeated
+from thermoset.data.top_k import LEAST_KEPT, TopLogits
+from thermoset.errors import FileFormatError, InputError, SuspiciousRowsWarning
+from thermoset.quoting import quoted, reason
+
+Responses = str | os.PathLike[str] | Iterable[Any]
+"""A JSON or JSONL file of responses, or the responses: objects of a client library, or what their JSON holds."""
+
+_ROUNDING = 2.0**-22  # by how much probabilities in float32 may fall short of their sum
+_BLANK = " \t\r\n\u2581\u0120\u010a"  # the last three stand for blanks in vocabularies
+_AROUND = _BLANK + ".,:;!?()[]{}<>\"'`*_"  # what may surround an answer
+
+Token = tuple[str, Any]  # its text and log-probability
+
+
+@dataclass(frozen=True)
+class OptionLogprobs:
+    """What responses say of each option; `read_logprobs` makes one.
+
+    Attributes
+    ----------
+    options : tuple of str
+    logprobs : array (n, C)
+        Log-probabilities of the options; those that were not returned have their bound.
+    returned : boolean array (n, C)
+        Whether the response holds the option.
+    answered : boolean array (n,)
+        Whether the answer begins with one of the options.
+    """
+
+    options: tuple[str, ...]
+    logprobs: Floats
+    returned: Bools
+    answered: Bools
+
+    def logits(self, labels: object = None, groups: object = None) -> Logits:
+        """The rows as `Logits`; their softmax is the probability of each option given that it is one of them."""
+        return Logits(self.logprobs, labels, list(self.options), groups)
+
+    def undecided(self, sets: Bools) -> Bools:
+        """Rows whose set (n, C) holds an option that the response does not: only its bound is known."""
+        if np.shape(sets) != self.returned.shape:
+            raise InputError(f"must have shape {self.returned.shape}; got {np.shape(sets)}.", name="sets")
+        resting: Bools = np.logical_and(sets, ~self.returned)
+        return np.asarray(resting.any(axis=1))
+
+
+def read_logprobs(responses: Responses, options: Sequence[str]) -> OptionLogprobs:
+    """Log-probabilities of the options in each response's first answer token.
+
+    Parameters
+    ----------
+    responses : path, or iterable
+        A `.json` or `.jsonl` file, or one response for each row: of OpenAI's chat or completions API, of servers that
+        speak it (vLLM, llama.cpp, litellm and others), of llama.cpp's own `/completion`, of vLLM in Python, or lines of
+        OpenAI's batch files. Objects and their JSON are read alike.
+    options : sequence of str
+        The texts of the answers, such as ["A", "B", "C", "D"] or ["yes", "no"]. A token belongs to an option if it is
+        its text or begins it, apart from case, blanks and punctuation around it, and begins no other option.
+
+    Examples
+    --------
+    >>> tokens = [{"token": t, "logprob": p} for t, p in ((" yes", -0.7), ("Yes", -1.4), ("maybe", -3.0))]
+    >>> place = {"token": " yes", "logprob": -0.7, "top_logprobs": tokens}
+    >>> response = {"choices": [{"logprobs": {"content": [place]}}]}
+    >>> found = read_logprobs([response], ["yes", "no"])
+    >>> np.exp(found.logprobs).round(3), found.returned.tolist()  # e**-.7 + e**-1.4; "no" is at most e**-3
+    (array([[0.743, 0.05 ]]), [[True, False]])
+    """
+    names = tuple(options) if not isinstance(options, str) else ()
+    if len(names) < 2 or not all(str(name).strip(_AROUND) for name in names):
+        raise InputError(f"must be two or more texts, the possible answers; got {quoted(options)}.", name="options")
+    if (twice := first_repeated(names)) is not None:
+        raise InputError(f"holds {quoted(twice)} twice.", name="options")
+    read = _Matcher(names)
+    logprobs, returned, answered, models = [], [], [], Counter[str]()
+    bad: dict[str, list[int]] = {}
+    for row, response in enumerate(_responses(responses)):
+        if (problem := _problem(response)) is not None:
+            bad.setdefault(problem, []).append(row)
+            continue
+        place = _first_place(response)
+        if place is None:
+            bad.setdefault(_NO_LOGPROBS, []).append(row)
+            continue
+        models[str(_get(response, "model"))] += 1
+        row_logprobs, row_returned = read.row(*place)
+        logprobs.append(row_logprobs)
+        returned.append(row_returned)
+        answered.append(read.option_of(place[0]) is not None)
+    _refuse(bad, len(logprobs), models)
+    if not all(answered):
+        count = len(answered) - sum(answered)
+        warnings.warn(
+            f"{count:,} of {len(answered):,} responses begin with none of the options; the first is response "
+            f"{answered.index(False)}. Check the prompt and the texts of the options.",
+            SuspiciousRowsWarning,
+            stacklevel=3,
+        )
+    return OptionLogprobs(names, np.array(logprobs), np.array(returned), np.array(answered))
+
+
+_NO_LOGPROBS = "no log-probabilities: ask for logprobs=True, top_logprobs=20 (chat) or logprobs=5 (completions)"
+
+
+def _refuse(bad: dict[str, list[int]], n_good: int, models: Counter[str]) -> None:
+    """One line about all responses that cannot be used: rows cannot be left out, because labels belong to them."""
+    if bad:
+        n_bad = sum(map(len, bad.values()))
+        parts = "; ".join(f"{len(rows):,} with {problem} (first: response {rows[0]})" for problem, rows in bad.items())
+        raise InputError(
+            f"{n_bad:,} of {n_bad + n_good:,} responses cannot be used: {parts}. Drop them and their labels, or "
+            "ask again.",
+            row=min(rows[0] for rows in bad.values()),
+            name="responses",
+        )
+    if not n_good:
+        raise InputError("holds no response.", name="responses")
+    if len(models) > 1:
+        found = ", ".join(f"{quoted(model)} ({count:,})" for model, count in models.most_common(4))
+        raise InputError(
+            f"come from {len(models)} models: {found}. One calibration is for one model: keep the responses of one.",
+            name="responses",
+        )
+
+
+class _Matcher:
+    """Which option a token stands for."""
+
+    def __init__(self, options: tuple[str, ...]) -> None:
+        # Cases and signs count only where options differ by nothing else.
+        ways = (lambda text: text.strip(_AROUND).casefold(), lambda text: text.strip(_AROUND), str.strip)
+        self._read = next((way for way in ways if len({*map(way, options)}) == len(options)), str)
+        self._options = [self._read(option) for option in options]
+        self._known: dict[str, int | None] = {}
+
+    def option_of(self, token: str) -> int | None:
+        """The option whose text the token is, or of which alone it is the beginning."""
+        if token not in self._known:
+            text = self._read(token)
+            begun = [i for i, option in enumerate(self._options) if option.startswith(text)] if text else []
+            exact = [i for i in begun if self._options[i] == text]
+            self._known[token] = (exact or begun)[0] if len(exact or begun) == 1 else None
+        return self._known[token]
+
+    def row(self, chosen: str, tokens: list[Token]) -> tuple[Floats, Bools]:
+        """Log-probability of each option, and whether it was among the tokens."""
+        values = np.full(len(self._options), -np.inf)
+        returned = np.zeros(len(self._options), dtype=np.bool_)
+        for text, logprob in tokens:
+            if (option := self.option_of(text)) is not None:
+                values[option] = np.logaddexp(values[option], logprob)
+                returned[option] = True
+        left = max(1.0 - sum(np.exp(logprob) for _, logprob in tokens), 0.0) + _ROUNDING
+        # A sampled token may be listed in addition to the k likeliest ones, so its probability bounds nothing.
+        values[~returned] = min(np.log(left), *(logprob for text, logprob in tokens if text != chosen))
+        return values, returned
+
+
+# ---- the shapes of responses -----------------------------------------------------------------------------------------
+
+
+def _get(holder: Any, name: str) -> Any:
+    """An entry of a dict or attribute of an object, None where there is none."""
+    return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
+
+
+def _responses(given: Responses) -> Iterator[Any]:
+    """The responses one by one, out of a batch file's lines."""
+    if isinstance(given, str | os.PathLike):
+        given = _from_file(Path(given))
+    elif isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise InputError(
+            f"must be a file or a list of responses; got {quoted(type(given).__name__)}.", name="responses"
+        )
+    for one in given:
+        response = _json(one) if isinstance(one, str | bytes) else one
+        batch = _get(response, "response")  # {"custom_id": ..., "response": {"status_code": 200, "body": {...}}}
+        yield response if batch is None else _get(batch, "body")
+
+
+def _json(text: str | bytes) -> Any:
+    """A response as JSON; None for text that ends in the middle, which is counted with the other bad ones."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _from_file(path: Path) -> Iterable[Any]:
+    try:
+        content = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"{path}: cannot be read ({reason(error)}).") from None
+    whole = _json(content)
+    if isinstance(whole, list):
+        return whole
+    return [line for line in content.split("\n") if line.strip()] if whole is None else [whole]
+
+
+def _problem(response: Any) -> str | None:
+    """What makes a response unusable, before its log-probabilities are looked for."""
+    if response is None:
+        return "JSON that is cut off or no JSON"
+    if isinstance(response, str | int | float | list):
+        return "JSON that is no response"
+    if _get(response, "error") or _get(response, "object") == "error":
+        return "an error in place of an answer"
+    choices = _get(response, "choices")
+    if choices is not None and not len(choices):
+        return "no choices"
+    return None
+
+
+def _first_place(response: Any) -> tuple[str, list[Token]] | None:
+    """The first token of the answer that is not blank, and the likeliest tokens at its place; None without these."""
+    for chosen, tokens in _places(response):
+        if chosen.strip(_BLANK):
+            usable = [(text, float(value)) for text, value in tokens if value is not None and not np.isnan(value)]
+            return (chosen, usable) if usable else None
+    return None
+
+
+def _places(response: Any) -> Iterator[tuple[str, list[Token]]]:
+    """Each place of the answer: the token that was chosen there, and the likeliest ones."""
+    choices = _get(response, "choices")
+    if choices is not None:  # OpenAI, vLLM's server, llama.cpp's /v1, litellm
+        logprobs = _get(choices[0], "logprobs")
+        content = _get(logprobs, "content")
+        if content:  # chat
+            for entry in content:
+                top = _get(entry, "top_logprobs") or []
+                yield str(_get(entry, "token")), [(str(_get(one, "token")), _get(one, "logprob")) for one in top]
+            return
+        for token, top in zip(_get(logprobs, "tokens") or [], _get(logprobs, "top_logprobs") or [], strict=False):
+            yield str(token), [*(top or {}).items()]  # completions
+        return
+    for entry in _get(response, "completion_probabilities") or []:  # llama.cpp's /completion
+        top = _get(entry, "top_logprobs") or _get(entry, "top_probs") or _get(entry, "probs") or []
+        chosen = _get(entry, "token")
+        yield str(_get(entry, "content") if chosen is None else chosen), [*map(_llama_token, top)]
+    outputs = _get(response, "outputs")
+    for place in (_get(outputs[0], "logprobs") or []) if outputs else []:  # vLLM in Python: token id -> Logprob
+        ranked = [(str(_get(one, "decoded_token")), _get(one, "logprob")) for one in place.values()]
+        yield ranked[0][0] if ranked else "", ranked  # the first is the sampled one
+
+
+def _llama_token(one: Any) -> Token:
+    """A token of llama.cpp: newer servers write logarithms, older ones and those after sampling write probabilities."""
+    text, logprob, prob = _get(one, "token"), _get(one, "logprob"), _get(one, "prob")
+    if logprob is None and prob is not None:
+        logprob = np.log(prob) if prob > 0 else -np.inf
+    return str(_get(one, "tok_str") if text is None else text), logprob
+
+
+# ---- classifiers behind servers --------------------------------------------------------------------------------------
+
+
+def from_pipeline(
+    outputs: Iterable[Any], labels: object = None, classes: Sequence[str] | None = None, groups: object = None
+) -> Logits:
+    """Take what a Hugging Face classification pipeline returns: a list of {"label", "score"} for each row.
+
+    With `top_k=None` rows have a score for every class. Rows cut to at least four, `top_k=4` and more, become
+    `TopLogits`: probabilities sum to 1, so it is known what the others share. Rows from `function_to_apply="none"` hold
+    logits, and are read as such where a score is negative or above 1.
+
+    Parameters
+    ----------
+    outputs : iterable
+        One list for each row.
+    labels, groups
+        As for `Logits`.
+    classes : sequence of str, optional
+        All class names in the order wanted, such as `list(model.config.id2label.values())`; by default the labels that
+        occur, sorted. Needed for rows that are cut.
+
+    Examples
+    --------
+    >>> rows = [[{"label": "cat", "score": 0.75}, {"label": "dog", "score": 0.25}]]
+    >>> found = from_pipeline(rows, labels=["cat"])
+    >>> found, found.classes
+    (Logits(1 rows x 2 classes, float64, labelled, named), ('cat', 'dog'))
+    """
+    given = [*outputs]
+    rows = [[row] if isinstance(row, Mapping) else row for row in given]
+    for i, row in enumerate(rows):
+        if not isinstance(row, Sequence) or not all(
+            isinstance(one, Mapping) and {"label", "score"} <= {*one} for one in row
+        ):
+            raise InputError(f"is {quoted(row)}; expected a list of {{'label', 'score'}}.", row=i, name="outputs")
+    widths = {len(row) for row in rows}
+    if len(widths) != 1 or 0 in widths:
+        raise InputError(f"must hold equally many scores for each row; got {sorted(widths)}.", name="outputs")
+    width = widths.pop()
+    names = [*classes] if classes is not None else sorted({str(one["label"]) for row in rows for one in row})
+    column = {name: i for i, name in enumerate(names)}
+    if unknown := Counter(str(one["label"]) for row in rows for one in row if str(one["label"]) not in column):
+        label, count = unknown.most_common(1)[0]
+        raise InputError(f"name the label {quoted(label)} {count:,} times, which is not in classes.", name="outputs")
+    indices = np.array([[column[str(one["label"])] for one in row] for row in rows])
+    scores = np.array([[float(one["score"]) for one in row] for row in rows])
+    if width < len(names) and (width < LEAST_KEPT or classes is None):
+        raise InputError(
+            f"hold {width} of {len(names)} classes for each row. Call the pipeline with top_k=None, or with top_k of "
+            f"at least {LEAST_KEPT} and pass all classes=.",
+            name="outputs",
+        )
+    raw = bool((scores < 0).any() or (scores > 1).any())
+    if width == len(names):
+        whole = np.full((len(rows), len(names)), np.nan)
+        np.put_along_axis(whole, indices, scores, axis=1)
+        if np.isnan(whole).any():
+            row = int(np.isnan(whole).any(axis=1).argmax())
+            raise InputError("names a label twice or has a score that is NaN.", row=row, name="outputs")
+        return (Logits if raw else Logits.from_probabilities)(whole, labels, names, groups)
+    if raw:
+        return TopLogits(scores, indices, len(names), labels=labels, classes=names, groups=groups)
+    with np.errstate(divide="ignore"):
+        sums, values = np.zeros(len(rows)), np.log(scores)
+    return TopLogits(values, indices, len(names), log_sum_exp=sums, labels=labels, classes=names, groups=groups)
+
+
+def from_classify(
+    responses: Responses, labels: object = None, classes: Sequence[str] | None = None, groups: object = None
+) -> Logits:
+    """Take responses of vLLM's `/classify`: each has the probabilities of one or more texts, in their order.
+
+    >>> found = from_classify([{"data": [{"index": 0, "label": "ok", "probs": [0.75, 0.25], "num_classes": 2}]}])
+    >>> found, np.exp(found.logits)
+    (Logits(1 rows x 2 classes, float64), array([[0.75, 0.25]]))
+    """
+    rows: list[NDArray[np.float64]] = []
+    bad: dict[str, list[int]] = {}
+    models = Counter[str]()
+    for place, response in enumerate(_responses(responses)):
+        data = None if response is None else _get(response, "data")
+        probs = [_get(one, "probs") for one in sorted(data or [], key=lambda one: _get(one, "index") or 0)]
+        problem = _problem(response)
+        if problem is not None or not probs or not all(probs):
+            bad.setdefault(problem or "no probabilities", []).append(place)
+            continue
+        models[str(_get(response, "model"))] += 1
+        rows.extend(np.asarray(one, dtype=np.float64) for one in probs)
+    _refuse(bad, sum(models.values()), models)
+    if len(widths := {len(row) for row in rows}) > 1:
+        raise InputError(f"have different numbers of classes: {sorted(widths)}.", name="responses")
+    return Logits.from_probabilities(np.stack(rows), labels, classes, groups)

@@ -1,0 +1,196 @@
+"""The rows of one file, however it holds them: what `load`, `open` and `open_blocks` read from."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.arrays import Block
+from thermoset.data import Groups, Logits, checked_logits
+from thermoset.data.groups import read_groups
+from thermoset.data.guards import LOGITS, PROBABILITIES
+from thermoset.data.labels import class_names, column_indices
+from thermoset.data.reading import GROUPS
+from thermoset.errors import FileFormatError, InputError
+from thermoset.io.arrays import metadata_files
+from thermoset.io.files import FilePath, check_size, errors_about, existing
+from thermoset.io.finding import HIVE
+from thermoset.io.formats import READABLE, format_of
+from thermoset.io.roles import Layout, Request, check_columns, find_roles, numbered, read_values, texts
+from thermoset.io.table import TEXT, Table, row_bytes
+from thermoset.io.top_k import TopColumns, find_top
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows of one file (a `data.stored.Shard`): paths and facts, no open handle, so that it can be pickled.
+
+    Attributes
+    ----------
+    path : Path
+    name : str
+        The path, and the array in a file that has several.
+    n_rows, n_classes : int
+    dtype : float16, float32 or float64
+        Type of the rows that `read` gives.
+    classes : tuple of str, or None
+    input_kind : "logits" or "probabilities"
+        What the file contains; `read` gives logits.
+    """
+
+    path: Path
+    name: str
+    n_rows: int
+    n_classes: int
+    dtype: np.dtype[Any]
+    classes: tuple[str, ...] | None
+    request: Request = field(repr=False)
+    layout: Layout = field(repr=False)
+    line: Callable[[int], int] | None = field(repr=False)
+    stamp: tuple[int, int] = field(repr=False)
+
+    @property
+    def input_kind(self) -> str:
+        """What the file contains."""
+        return PROBABILITIES if self.request.probabilities else LOGITS
+
+    @property
+    def n_bytes(self) -> int:
+        """What all rows take in memory, with labels and groups."""
+        scores, labels, groups = self.layout.scores, self.layout.labels, self.layout.groups
+        parts = [*(scores.parts.values() if isinstance(scores, TopColumns) else [scores]), labels, groups]
+        return self.n_rows * sum(row_bytes(part) for part in parts if part is not None)
+
+    def read(self, start: int, stop: int) -> Block:
+        """Rows start to stop - 1, C-contiguous and checked."""
+        with errors_about(self.path):
+            if not 0 <= start < stop <= self.n_rows:
+                raise InputError(f"has rows 0 to {self.n_rows}; asked for {start} to {stop}.")
+            if _stamp(self.path) != self.stamp:
+                raise InputError("was written to after it was opened. Open it again.")
+        return self.rows(start, stop).logits
+
+    def rows(self, start: int, stop: int) -> Logits:
+        """Rows start to stop - 1, checked, without labels; what is said of a bad row counts rows of the file."""
+        scores, groups = self.layout.scores, self.layout.groups
+        with errors_about(self.path):
+            try:
+                known = None if groups is None else texts(groups.read(start, stop))
+                if isinstance(scores, TopColumns):
+                    return scores.rows(start, stop, self.classes, known)
+                return as_rows(self.request, scores.read(start, stop), self.classes, known)
+            except InputError as error:
+                more = "" if stop == self.n_rows else f" Rows from {stop} on were not looked at."
+                raise self.located(error, start, more) from None
+
+    def located(self, error: InputError, start: int = 0, more: str = "") -> InputError:
+        """An error about a row of the file, and in a text of its line."""
+        if error.row is None:
+            return error
+        row = start + error.row
+        return error.at(row, more if self.line is None else f" It is in line {self.line(row)}.{more}")
+
+    def check_columns(self) -> None:
+        """Refuse columns that do not look like classes, unless the user has said that they are."""
+        with errors_about(self.path):
+            check_columns(self.layout, self.request)
+
+    def label_values(self) -> Any:
+        """The labels as the file has them, missing ones too; None if it has none."""
+        if self.layout.labels is None:
+            return None
+        with errors_about(self.path):
+            return numbered(read_values(self.layout.labels, self.request.max_bytes), self.classes, self.layout.columns)
+
+    def labels(self) -> NDArray[np.int64] | None:
+        """The label of each row as a column number; None if there are none."""
+        if (values := self.label_values()) is None:
+            return None
+        with errors_about(self.path):
+            try:
+                return column_indices(values, (self.n_rows, self.n_classes), self.classes)
+            except InputError as error:
+                raise self.located(error) from None
+
+    def groups(self) -> Groups | None:
+        """The group of each row; None if there are none."""
+        if self.layout.groups is None:
+            return None
+        with errors_about(self.path):
+            try:
+                return read_groups(read_values(self.layout.groups, self.request.max_bytes), self.n_rows)
+            except InputError as error:
+                raise self.located(error) from None
+
+
+def open_table(path: FilePath, asked: Request) -> tuple[Path, Table]:
+    """Look at a file's header and what lies next to it; rows are not read."""
+    source, suffix = existing(path, READABLE)
+    with errors_about(source):
+        return source, format_of(suffix).read(source, asked)
+
+
+def open_source(path: FilePath, asked: Request, *, fewest: int = 1) -> Source:
+    """Find out what a file holds where; it must have so many rows."""
+    source, table = open_table(path, asked)
+    with errors_about(source):
+        stamp = _stamp(source)
+        folder = hive_value(source, asked.groups or GROUPS[0]) if asked.find_groups else None
+        inside = asked if folder is None else asked._replace(find_groups=False)
+        layout = find_top(table, inside) or find_roles(table, inside)
+        scores = layout.scores
+        if folder is not None:
+            layout = layout._replace(groups=_Same(folder, scores.shape[:1]))
+        is_top = isinstance(scores, TopColumns)
+        if not is_top and (len(scores.shape) != 2 or scores.shape[1] < 2 or scores.dtype.kind not in "fiu"):
+            as_rows(asked, np.broadcast_to(np.zeros((), scores.dtype), scores.shape))  # says what is wrong
+        n_rows, n_classes = scores.shape
+        if n_rows < fewest:
+            raise FileFormatError("the file has no rows.")
+        check_size(8 * n_classes if is_top else row_bytes(scores), asked.max_bytes, "a row")
+        if n_rows == 0 and layout.classes is None and asked.n_options is not None:
+            n_classes = asked.n_options  # a column of lists without rows does not tell how long they are
+        classes = None if layout.classes is None else class_names(layout.classes, n_classes)
+        # A row that is one of logits and one of probabilities: what type does it become?
+        kind = np.dtype(float) if is_top else as_rows(asked, np.array([[1, 0]], dtype=scores.dtype)).logits.dtype
+        name = f"{source}[{layout.array}]" if layout.array and not table.cells else str(source)
+        return Source(source, name, n_rows, n_classes, kind, classes, asked, layout, table.line, stamp)
+
+
+def as_rows(asked: Request, scores: NDArray[Any], classes: Any = None, groups: Any = None) -> Logits:
+    """Rows of a file, checked."""
+    make: Any = Logits.from_probabilities if asked.probabilities else checked_logits
+    rows: Logits = make(scores, None, classes, groups)
+    return rows
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """What tells whether a file was written to: size and time of change; of a Zarr folder those of its metadata."""
+    found = [part.stat() for part in (metadata_files(path) if path.is_dir() else [path])]
+    return sum(one.st_size for one in found), sum(one.st_mtime_ns for one in found)
+
+
+def hive_value(path: Path, key: str) -> str | None:
+    """The value in the nearest folder called `key=value` above a file.
+
+    >>> hive_value(Path("all/site=north/part-0.parquet"), "site")
+    'north'
+    """
+    pairs = (re.fullmatch(HIVE, part) for part in reversed(path.parts[:-1]))
+    return next((pair[2] for pair in pairs if pair and pair[1] == key), None)
+
+
+@dataclass(frozen=True)
+class _Same:
+    """A column of one value, which the folder of a file gives to all its rows."""
+
+    value: str
+    shape: tuple[int, ...]
+    dtype = TEXT
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        return np.full(stop - start, self.value, dtype=TEXT)

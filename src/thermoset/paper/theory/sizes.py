@@ -1,0 +1,286 @@
+"""Set sizes: as the paper counts them, in the limits of the temperature, and where their mean peaks.
+
+The paper's section 4 counts L = min{l : the score of rank l >= q}, for one row or ten thousand. The score of rank l is
+the mass of the first l ranks (u = 1), or that of the first l - 1 and the part u of the l-th. So L is one more than the
+number of labels with a score below q. Scores and thresholds are compared as the classifier does, by pairs that still
+differ where the numbers round to 1.
+
+Sets of APS and RAPS at the ends of the temperature axis, T -> 0 and T -> infinity, need no softmax.
+
+A limit is again a pair (value, tie-break): scores that agree in the limit differ by how they get there. The page
+"Theory" derives both. Cold: value is the limit of the score; where that is 1 (plus the penalty), the mass that is left
+is e**(-tie / T) to leading order. Hot: the score is value + tie / T, and smaller terms.
+
+The critical temperature as data show it: where the mean set size peaks, and how that moves with the classes.
+"""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from thermoset.arrays import Bools, Floats, Ints, Pairs, pairs
+from thermoset.bounds import checked_seed, checked_temperature, real_number, whole_number
+from thermoset.conformal.scoring import label_ranks, predict_sizes
+from thermoset.data import Logits
+from thermoset.errors import CoverageWarning, InputError
+from thermoset.kernels import SATURATED
+from thermoset.levels import Alpha, conformal_rank, rows_needed
+from thermoset.paper.theory.bound import critical_temperature
+from thermoset.paper.theory.gaps import checked_rank, checked_u, each_row, finite_logits
+from thermoset.quoting import Brief, quoted
+from thermoset.scores import APS, RAPS, Score, resolve
+from thermoset.sweeping import MOST_TRIALS, Sweep, sweep
+from thermoset.uniforms import Randomness, draw_uniforms
+
+Limit = Literal["cold", "hot"]
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A threshold q of APS: the largest pair that is below it, and the logarithm of 1 - q."""
+
+    value: float
+    below: Pairs
+    log_left: float
+
+
+def as_threshold(q: Any, name: str = "q") -> Threshold:
+    """Read a threshold: a number in (0, 1], or the pair a fitted classifier keeps in `thresholds_`."""
+    if isinstance(q, np.ndarray) and q.shape == (1, 1) and np.iscomplexobj(q):
+        value, tie = float(q[0, 0].real), float(q[0, 0].imag)
+        if value == np.inf:
+            raise InputError(f"{name} is infinite: too few rows for alpha. Add rows or raise alpha.")
+    else:
+        value = real_number(q, name, 5e-324, 1, "a threshold of APS, in (0, 1]", "Pass thresholds_ of a classifier.")
+        with np.errstate(divide="ignore"):
+            tie = -float(np.log1p(-value))
+        if value < SATURATED:  # a number says nothing of tie-breaks: every score with this value reaches it
+            return Threshold(value, pairs(value, -np.inf).reshape(1, 1, 1), -tie)
+    below = pairs(1.0 if value >= SATURATED else value, np.nextafter(tie, -np.inf))
+    return Threshold(value, below.reshape(1, 1, 1), -tie)
+
+
+def paper_sizes(logits: Any, temperature: float, q: float | Pairs, *, u: ArrayLike = 1.0) -> Ints:
+    """Size L of each row's APS set in the paper's sense: the first rank whose score reaches the threshold q.
+
+    Without ties it is one more than the number of labels in the set {score <= q}. With u < 1 the last score is below
+    1, and L is C + 1 where even that is below q. `q` is a number or `thresholds_` of a fitted classifier, which is
+    exact where the number has been rounded.
+
+    >>> import numpy as np
+    >>> z = np.log([[0.5, 0.25, 0.125, 0.125]])  # scores 0.5, 0.75, 0.875, 1
+    >>> [int(paper_sizes(z, 1.0, q)[0]) for q in (0.25, 0.5, 0.51, 0.8, 1.0)]
+    [1, 1, 2, 3, 4]
+    """
+    data, t = finite_logits(logits), checked_temperature(temperature)
+    threshold, given = as_threshold(q), checked_u(u, len(data))
+    sizes: Ints = 1 + predict_sizes(data, APS(), t, Randomness(given=given), threshold.below, None)[0]
+    return sizes
+
+
+def row_u(logits: Any, random_state: int = 0) -> Floats:
+    """Each row's u as `ConformalClassifier` draws it: a hash of the seed and the row's content.
+
+    >>> u = row_u([[3.0, 1.0], [1.0, 3.0], [2.0, 0.5]])
+    >>> bool(u[0] == u[1]), bool(u[0] == u[2])
+    (True, False)
+    """
+    return draw_uniforms(finite_logits(logits), checked_seed(random_state))
+
+
+def limit_scores(logits: Any, limit: Limit, *, method: str | Score = "aps", u: ArrayLike = 1.0) -> Pairs:
+    """Score of every rank as T -> 0 ("cold") or T -> infinity ("hot"): pairs (n, C), best class first.
+
+    >>> cold = limit_scores([[5.0, 3.0, 0.0]], "cold", u=0.25)
+    >>> cold.real, cold.imag  # the top class by u, the others by their distance to it
+    (array([[0.25, 1.  , 1.  ]]), array([[0., 2., 5.]]))
+    >>> limit_scores([[5.0, 3.0, 0.0, 0.0]], "hot", u=0.5).real  # (L - 1 + u) / C
+    array([[0.125, 0.375, 0.625, 0.875]])
+    """
+    data, score = finite_logits(logits), resolve(method)
+    given = checked_u(u, len(data))
+    if limit not in ("cold", "hot"):
+        raise InputError(f"limit must be 'cold' (T -> 0) or 'hot' (T -> infinity); got {limit!r}.")
+    if not isinstance(score, APS | RAPS):
+        raise InputError(f"limits are available only for APS and RAPS; got {score!r}.")
+    one = _cold if limit == "cold" else _hot
+    found = np.empty((len(data), 2, data.n_classes))
+    each_row(data, found, lambda ranked, rows: one(ranked, given[rows, None]))
+    at = penalties(score, data.n_classes)
+    return pairs(found[:, 0] + at[0] + given[:, None] * (at[1] - at[0]), found[:, 1])
+
+
+def limit_sizes(
+    conformal: Logits,
+    fresh: Any,
+    limit: Limit,
+    *,
+    method: str | Score = "aps",
+    alpha: Alpha = 0.1,
+    randomized: bool = True,
+    random_state: int = 0,
+) -> Ints:
+    """Set sizes of `ConformalClassifier` in a limit of the temperature: labelled `conformal` rows give the threshold.
+
+    Fresh rows that meet the threshold exactly in both numbers of the pair count as inside.
+
+    >>> rows = Logits([[5.0, 3.0, 0.0]] * 9, labels=[1] * 9)  # every label 2 below the top
+    >>> limit_sizes(rows, [[9.0, 7.5, 6.5], [9.0, 1.0, 0.0]], "cold")
+    array([2, 1])
+    """
+    rows = finite_logits(conformal)
+    labels = rows.require_labels("limit_sizes")
+    new, seed = finite_logits(fresh), checked_seed(random_state)
+    u, u_new = ((row_u(part, seed) if randomized else np.ones(len(part))) for part in (rows, new))
+    own = limit_scores(rows, limit, method=method, u=u)[np.arange(len(rows)), label_ranks(rows, labels) - 1]
+    k = conformal_rank(len(rows), alpha)
+    q = np.sort(own)[k - 1] if k <= len(own) else np.inf
+    sizes: Ints = (limit_scores(new, limit, method=method, u=u_new) <= q).sum(axis=1)
+    return sizes
+
+
+def _cold(ranked: Floats, u: Floats) -> Floats:
+    """T -> 0: the classes at the top share the mass; what a lower rank leaves vanishes like its largest term."""
+    n_classes, top = ranked.shape[1], ranked[:, :1]
+    rank = np.arange(1, n_classes + 1)
+    tied = np.count_nonzero(ranked == top, axis=1)[:, None]
+    share = (rank - 1 + u) / tied
+    shares_top = share < 1
+    # The largest class not wholly counted: the label's own, or the next one if u = 1; none after the last.
+    beyond = np.pad(ranked[:, 1:], ((0, 0), (0, 1)), constant_values=-np.inf)
+    fall = top - np.where(u < 1, ranked, beyond)
+    return np.stack([np.where(shares_top, share, 1.0), np.where(shares_top, 0.0, fall)], axis=1)
+
+
+def _hot(ranked: Floats, u: Floats) -> Floats:
+    """T -> infinity: every class has 1/C, and (z - mean z) / (C T) more."""
+    n_classes = ranked.shape[1]
+    tilt = (ranked - ranked.mean(axis=1, keepdims=True)) / n_classes
+    above = np.cumsum(tilt, axis=1) - tilt
+    share = (np.arange(n_classes) + u) / n_classes
+    return np.stack([share, above + u * tilt], axis=1)
+
+
+def penalties(score: Score, n_classes: int) -> Floats:
+    """What RAPS adds at each rank whatever the temperature, at u = 0 and at u = 1, (2, C); affine in u between."""
+    _, unit, k_reg, drawn, _ = score.terms
+    excess = np.maximum(np.arange(1.0, n_classes + 1) - k_reg, 0.0)
+    return unit * np.stack([excess - drawn * (excess > 0), excess])
+
+
+_LEAST_ROWS = 200  # of a subset: fewer show no peak worth a dot
+_MOST_CELLS = 2**26  # of a subset, in memory: of more rows, so many at random
+_STEP = 1024  # rows that are looked at at once
+
+
+@dataclass(frozen=True)
+class Peak:
+    """Where a curve of mean set sizes is largest. At an edge of the grid there may be none, or one beyond it."""
+
+    temperature: float
+    size: float
+    at_edge: bool
+
+
+def measured_peak(curves: Sweep, method: str = "aps", alpha: float | None = None) -> Peak:
+    """Temperature of a sweep's grid at which the mean set size is largest.
+
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 20, size=2000)
+    >>> logits = 3 * (rng.normal(size=(2000, 20)) + 3 * np.eye(20)[labels])
+    >>> peak = measured_peak(sweep(logits, labels, [0.5, 1, 2.5, 5, 8], ["aps"], trials=20))
+    >>> peak.temperature, peak.at_edge
+    (2.5, False)
+    """
+    size = curves.curve("avg_size", method, alpha)
+    place = int(size.argmax())
+    return Peak(float(curves.temperatures[place]), float(size[place]), place in (0, len(size) - 1))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassPeaks(Brief):
+    """Critical temperatures of subsets of the classes: what theory says of each size, and what was measured.
+
+    `measured` and `at_edge` are (n_sizes, repeats), one entry for each random subset.
+    """
+
+    n_classes: Ints
+    predicted: Floats
+    measured: Floats
+    at_edge: Bools
+
+
+def peaks_by_classes(
+    logits: Any,
+    labels: Any = None,
+    n_classes: Sequence[int] | None = None,
+    *,
+    temperatures: Iterable[float],
+    method: str | Score = "aps",
+    alpha: Alpha = 0.1,
+    repeats: int = 5,
+    trials: int = 20,
+    random_state: int = 0,
+) -> ClassPeaks:
+    """Measure the peak on random subsets of the classes: their rows, and their columns alone.
+
+    The model stays the same, so what moves the peak is the number of classes. Half of the rows set the thresholds.
+    Without `n_classes`, subsets of 5, 10, 20, 50, ... classes are taken, as far as every such subset has 200 rows.
+
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 20, size=2000)
+    >>> logits = 3 * (rng.normal(size=(2000, 20)) + 3 * np.eye(20)[labels])
+    >>> found = peaks_by_classes(logits, labels, [5, 20], temperatures=[0.5, 1, 2, 3, 4, 8], repeats=2)
+    >>> found.measured.shape, found.predicted.round(2)
+    ((2, 2), array([2.72, 1.64]))
+    """
+    data = finite_logits(logits, labels)
+    y = data.require_labels("peaks_by_classes")
+    wanted = _sizes(np.bincount(y, minlength=data.n_classes), alpha) if n_classes is None else np.asarray(n_classes)
+    if wanted.ndim != 1 or wanted.dtype.kind not in "iu" or not np.all((wanted >= 2) & (wanted <= data.n_classes)):
+        raise InputError(f"n_classes must be whole numbers from 2 to {data.n_classes}; got {quoted(n_classes)}.")
+    turns = whole_number(repeats, "repeats", 1, MOST_TRIALS, "Try 5.")
+    protocol = {"temperatures": list(temperatures), "methods": [method], "alphas": [alpha], "trials": trials}
+    rng = np.random.default_rng(checked_seed(random_state))
+    found = []
+    for count in wanted.tolist():
+        for _ in range(turns):
+            chosen = np.sort(rng.choice(data.n_classes, size=count, replace=False))
+            rows = np.flatnonzero(np.isin(y, chosen))
+            most = max(_MOST_CELLS // count, _LEAST_ROWS)
+            if len(rows) > most:
+                rows = np.sort(rng.permutation(rows)[:most])
+            checked_rank(len(rows) // 2, alpha)
+            part = np.concatenate([block[:, chosen] for _, block in data.take(rows).blocks(_STEP)])
+            found.append(_peak_of(Logits(part, np.searchsorted(chosen, y[rows])), protocol))
+    shape = (len(wanted), turns)
+    return ClassPeaks(
+        n_classes=wanted,
+        predicted=critical_temperature(wanted),
+        measured=np.array([peak.temperature for peak in found]).reshape(shape),
+        at_edge=np.array([peak.at_edge for peak in found]).reshape(shape),
+    )
+
+
+def _sizes(counts: Ints, alpha: Alpha) -> Ints:
+    """Sizes of subsets below C whose rows are enough, whichever classes are drawn."""
+    rows = np.cumsum(np.sort(counts))[:-1]
+    enough = 1 + np.flatnonzero(rows // 2 >= max(_LEAST_ROWS // 2, rows_needed(alpha)))
+    steps = [step * 10**k for k in range(1 + len(str(len(counts)))) for step in (5, 10, 20)]
+    return np.intersect1d(np.unique(steps), enough).astype(np.int64)
+
+
+def size_sweep(data: Logits, **asked: Any) -> Sweep:
+    """A sweep for its sizes: which classes have evaluation rows is of no concern to them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CoverageWarning)
+        return sweep(data, **asked)
+
+
+def _peak_of(part: Logits, protocol: dict[str, Any]) -> Peak:
+    curves = size_sweep(part, calibration_fraction=0, cp_fraction=0.5, evaluation="integrated", **protocol)
+    return measured_peak(curves, curves.methods[0])

@@ -1,0 +1,398 @@
+"""Every chart of the page over time: coverage, evidence, sizes of sets, confidence and accuracy, batch after batch."""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from thermoset.monitor.evidence import confidence_sequence
+from thermoset.monitor.status import BatchRecord, MonitorStatus, TestStatus
+from thermoset.report.timeline import Span, Timeline, exact_intervals
+from thermoset.report.vega import (
+    Palette,
+    Rows,
+    Spec,
+    channel,
+    chart,
+    datasets,
+    layer,
+    legend_data,
+    series_palette,
+    tip,
+)
+
+LABELLED, UNLABELLED = ("under", "over"), ("size", "confidence")
+"""Tests with a curve: those that need labels, and those that do not."""
+
+AGREEMENT = ("mean confidence at T*", "accuracy")
+"""Curves of the chart that compares what the model claims with what is true."""
+
+_ON_CLEAR = ("halo", "markname")  # a name that lines may run through is drawn twice: first as a clear ground
+_DASHED = {"style": "mark", "strokeDash": [4, 4]}
+_HEIGHT = 230
+_TICKS = 12  # numbers below an axis
+_LINE = 14  # pixels of a line of names above a panel
+_NAME = channel("n:N", title="batch")
+
+
+class Mark(NamedTuple):
+    """A batch that a line is drawn at, with a name above the panel."""
+
+    place: int
+    name: str
+
+
+def monitor_charts(status: MonitorStatus, timeline: Timeline) -> tuple[dict[str, Spec], Spec]:
+    """Every chart by the id of its place on the page, and what the legends say."""
+    with_labels, without = (_with_curve(status, timeline, kind) for kind in (LABELLED, UNLABELLED))
+    looks = series_palette([test.title for test in (*with_labels, *without)])
+    trusted = AGREEMENT if status.labelled else AGREEMENT[:1]
+    trust = series_palette(trusted)
+    legend = legend_data(
+        {
+            "lines-labelled": looks.legend([test.title for test in with_labels]),
+            "lines-unlabelled": looks.legend([test.title for test in without]),
+            "lines-trust": trust.legend(trusted),
+        }
+    )
+    if not status.batches:
+        return {}, legend
+    charts: dict[str, Spec] = {}
+    if status.labelled:
+        charts["coverage"] = coverage_over_time(status, timeline, _marked(status))
+    if with_labels:
+        charts["evidence-labelled"] = evidence_over_time(with_labels, timeline, looks)
+    if without:
+        charts["evidence-unlabelled"] = evidence_over_time(without, timeline, looks)
+        charts["drift"] = drift_by_batch(without, timeline, looks)
+    charts |= sizes_over_time(status, timeline)
+    charts["trust"] = trust_over_time(timeline, trust)
+    return charts, legend
+
+
+def _with_curve(status: MonitorStatus, timeline: Timeline, kind: tuple[str, ...]) -> list[TestStatus]:
+    """Tests of one kind that have evidence for some batch."""
+    return [
+        test
+        for test in status.tests
+        if test.name in kind and any(log_evidence(batch, test.name) is not None for batch in timeline.batches)
+    ]
+
+
+def _marked(status: MonitorStatus) -> list[Mark]:
+    """Batches that the chart of coverage marks: where it most likely changed, and where it first gave an alarm."""
+    tests = [test for test in status.tests if test.name in LABELLED]
+    first = [test.crossed_batch for test in tests if test.crossed_batch is not None]
+    first += [place for test in tests for place in test.change_batches[:1]]
+    found = [] if status.since is None else [Mark(status.since, "most likely change")]
+    return [*found, *([Mark(min(first), "first alarm")] if first else [])]
+
+
+def _across(timeline: Timeline) -> Spec:
+    """The axis of batches."""
+    if timeline.by_time:
+        return channel("x:T", title="time (UTC)", scale={"type": "utc", "padding": 10, "nice": False})
+    last = len(timeline.batches)
+    step = -(-last // _TICKS)
+    axis = {"values": sorted({1, *range(step, last + 1, step)}), "format": ",d", "grid": False}
+    return channel("x:Q", title="batch", scale={"domain": [0.4, last + 0.6], "nice": False}, axis=axis)
+
+
+# ---- coverage --------------------------------------------------------------------------------------------------------
+
+
+def coverage_over_time(status: MonitorStatus, timeline: Timeline, found: Iterable[Mark]) -> Spec:
+    """Coverage of each batch with its exact interval; the mean so far with its confidence sequence; the promise."""
+    x = _across(timeline)
+    points = _covered([span for span in timeline.spans() if span.labelled])
+    running = _running(status, timeline)
+    lowest = min(status.promised, *(row["c"] for row in points), *(row["c"] for row in running)) - 0.04
+    scale = {"domain": [max(0.0, math.floor(20 * lowest) / 20), 1.0], "nice": False, "zero": False}
+    y, low, promised = (channel(f"{field}:Q", title="coverage", scale=scale) for field in ("c", "lo", "v"))
+    tips = [_NAME, tip("c", "coverage"), tip("lo", "95% from"), tip("hi", "to"), tip("r", "labelled rows", ",")]
+    so_far = [_NAME, tip("c", "coverage so far"), tip("lo", "at any time from"), tip("hi", "to")]
+    lines, above = _batch_marks(found, timeline, x)
+    # A band of one batch has no width: its ends are drawn as a bar, next to the interval of the batch.
+    wide: Spec = {"style": "band", "clip": True}
+    narrow: Spec = {"style": "bar", "strokeWidth": 7, "opacity": 0.3, "xOffset": 9, "clip": True}
+    kind, style = ("area", wide) if len(running) > 1 else ("rule", narrow)
+    return chart(
+        f"Coverage of {len(points)} points in time with exact 95% intervals, the mean so far, "
+        f"{running[-1]['c']:.3f} at the end, and the promised {status.promised:g}. The numbers are in the table.",
+        layer(kind, "so far", x=x, y=low, y2=channel("hi"), **style),
+        layer("rule", [{"v": status.promised}], **_DASHED, y=promised),
+        layer("rule", "batches", style="soft", clip=True, x=x, y=low, y2=channel("hi"), tooltip=tips),
+        layer("point", "batches", style="limit", filled=True, size=26, opacity=1, x=x, y=y, tooltip=tips),
+        layer("line", "so far", style="running", clip=True, x=x, y=y, tooltip=so_far),
+        *lines,
+        *above,
+        height=280,
+        datasets=datasets({"batches": points, "so far": running}),
+    )
+
+
+def _batch_marks(found: Iterable[Mark], timeline: Timeline, x: Spec) -> tuple[list[Spec], list[Spec]]:
+    """Dotted lines at batches, and their names above the panel: those on the left above those on their right."""
+    rules: list[Spec] = []
+    names: list[Spec] = []
+    first, last = timeline.places[0], timeline.places[-1]
+    for line, mark in enumerate(sorted(found, reverse=True), start=1):
+        at = timeline.places[mark.place]
+        # A name stands on the right of its line where there is room on a telephone, too.
+        left = at - first > (0.7 if line == 1 else 0.5) * (last - first)
+        side: Spec = {"align": "right", "dx": -4} if left else {"align": "left", "dx": 4}
+        rows, up = [{"x": at, "n": mark.name}], -_LINE * line
+        rules.append(layer("rule", rows, style="at", strokeDash=[2, 3], y=up, y2="height", x=x))
+        names += [
+            layer("text", rows, style=style, y=up, baseline="top", **side, x=x, text=channel("n:N"))
+            for style in _ON_CLEAR
+        ]
+    return rules, names
+
+
+def _covered(spans: Sequence[Span]) -> Rows:
+    ends = exact_intervals([span.hits for span in spans], [span.labelled for span in spans])
+    return [
+        {"x": span.x, "n": span.name, "c": span.coverage, "lo": low, "hi": high, "r": span.labelled}
+        for span, (low, high) in zip(spans, filter(None, ends), strict=True)
+    ]
+
+
+def _running(status: MonitorStatus, timeline: Timeline) -> Rows:
+    """The mean so far with its confidence sequence.
+
+    Both are of the labels that are known now. What a batch holds was found while it was the latest, perhaps without
+    labels that came later.
+    """
+    counts = timeline.so_far()
+    known = [i for i in timeline.steps() if counts[i][1]]
+    hits, rows = ([counts[i][j] for i in known] for j in (0, 1))
+    low, high = confidence_sequence(hits, rows, status.delta)
+    return [
+        {"x": timeline.places[i], "n": timeline.name(i), "c": h / n, "lo": lo, "hi": hi}
+        for i, h, n, lo, hi in zip(known, hits, rows, low.tolist(), high.tolist(), strict=True)
+    ]
+
+
+# ---- evidence, on a logarithmic scale --------------------------------------------------------------------------------
+
+_LEAST, _MOST = -3.0, 12.0  # powers of ten that an axis shows; the rest is drawn at its ends
+_TEN = math.log(10)
+_EVIDENCE_HEIGHT = 240
+_TOLD = "abs(datum.v) < 6 ? format(pow(10, datum.v), '.3~g') : '1e' + format(datum.v, '+.0f')"
+_POWERS = "abs(datum.value) <= 3 ? format(pow(10, datum.value), ',~g') : '1e' + datum.value"
+
+
+def log_evidence(batch: BatchRecord, test: str) -> float | None:
+    """Evidence of a test after a batch (logarithm, base e), by the name of the test."""
+    value: float | None = getattr(batch, f"log_{test}")
+    return value
+
+
+def is_cut(tests: Sequence[TestStatus], batches: Sequence[BatchRecord]) -> bool:
+    """Whether some evidence is beyond the ends of the axis."""
+    found = (log_evidence(batch, test.name) for test in tests for batch in batches)
+    return any(not _LEAST <= log_e / _TEN <= _MOST for log_e in found if log_e is not None)
+
+
+def evidence_over_time(tests: Sequence[TestStatus], timeline: Timeline, looks: Palette) -> Spec:
+    """A curve for each test, a line where it alarms, diamonds at its alarms and triangles where changes were found."""
+    curves = {test.title: _curve(test, timeline) for test in tests}
+    values = [row["v"] for rows in curves.values() for row in rows] + [test.log_bar / _TEN for test in tests]
+    low, high = max(_LEAST, min([0.0, *values])), min(_MOST, max(values))
+    x, y = _across(timeline), _decades("evidence (e-value)", (low - 0.2, high + 0.4))
+    size = 22 if len(timeline.steps()) <= 80 else 6
+    layers: list[Spec] = []
+    for title in curves:
+        layers += [
+            layer("line", title, _told(title), strokeWidth=2, x=x, y=y, color=looks.colour, strokeDash=looks.dash),
+            layer(
+                "point", title, _told(title), size=size, opacity=1, x=x, y=y, tooltip=_tips("evidence"), **looks.marks
+            ),
+        ]
+    rules, bar_names = _bars(tests, y)
+    said = "; ".join(
+        f"{test.title}: {_power(test.log_e)} now, "
+        f"{'no alarm' if test.crossed_batch is None else f'first alarm in batch {test.crossed_batch + 1}'}"
+        for test in tests
+    )
+    return chart(
+        f"Evidence of the tests after each batch, on a logarithmic scale. {said}.",
+        *rules,
+        *layers,
+        *_fired(tests, timeline, {"x": x, "color": looks.colour}, y),
+        *bar_names,
+        height=_EVIDENCE_HEIGHT,
+        datasets=datasets(curves),
+    )
+
+
+def drift_by_batch(tests: Sequence[TestStatus], timeline: Timeline, looks: Palette) -> Spec:
+    """By which factor each batch changed the evidence of a test: above 1 it is evidence of a change."""
+    spans, x = timeline.spans(), _across(timeline)
+    curves: dict[str, Rows] = {}
+    for test in tests:
+        found = [(span, log_evidence(span.batches[-1], test.name)) for span in spans]
+        known = [(span, _tens(log_e)) for span, log_e in found if log_e is not None]
+        ends = [0.0, *(value for _, value in known)]
+        curves[test.title] = [
+            {"x": span.x, "n": span.name, "v": after - before}
+            for (span, after), before in zip(known, ends[:-1], strict=True)
+        ]
+    top = min(_MOST, max([1.0, *(abs(row["v"]) for rows in curves.values() for row in rows)])) + 0.05
+    y = _decades("evidence times", (-top, top))
+    width = 3.0 if len(spans) <= 40 else 1.5
+    bars = [
+        layer(  # bars of one batch stand side by side
+            "bar", title, _told(title), width=width, xOffset=width * (i - (len(curves) - 1) / 2), x=x, y=y,
+            y2={"datum": 0}, color=looks.colour, tooltip=_tips("evidence times"),
+        )
+        for i, title in enumerate(curves)
+    ]  # fmt: skip
+    return chart(
+        "By which factor each batch changed the evidence of the tests that need no labels.",
+        layer("rule", [{"v": 0.0}], style="mark", y=y),
+        *bars,
+        height=_EVIDENCE_HEIGHT,
+        datasets=datasets(curves),
+    )
+
+
+def _told(title: str) -> list[Spec]:
+    """The name of the test is said once, not with every point: the page would grow with it."""
+    return [{"calculate": json.dumps(title), "as": "m"}, {"calculate": _TOLD, "as": "e"}]
+
+
+def _decades(title: str, ends: tuple[float, float]) -> Spec:
+    """An axis of powers of ten; values beyond its ends are drawn there."""
+    first, last = math.ceil(ends[0]), math.floor(ends[1])
+    step = 1 + (last - first) // 8
+    axis = {"labelExpr": _POWERS, "values": [v for v in range(first, last + 1) if v % step == 0]}
+    return channel("v:Q", title=title, scale={"domain": list(ends), "nice": False, "clamp": True}, axis=axis)
+
+
+def _tips(what: str) -> list[Spec]:
+    return [_NAME, channel("m:N", title="test"), channel("e:N", title=what)]
+
+
+def _curve(test: TestStatus, timeline: Timeline) -> Rows:
+    found = ((i, log_evidence(timeline.batches[i], test.name)) for i in timeline.steps())
+    return [
+        {"x": timeline.places[i], "n": timeline.name(i), "v": _tens(log_e)} for i, log_e in found if log_e is not None
+    ]
+
+
+def _tens(log_e: float) -> float:
+    """As a power of ten that JSON can hold."""
+    return min(max(log_e / _TEN, -1e6), 1e6)
+
+
+def _power(log_e: float) -> str:
+    return f"{math.exp(log_e):.3g}" if abs(log_e) < 500 else f"1e{_tens(log_e):+.0f}"
+
+
+def _bars(tests: Sequence[TestStatus], y: Spec) -> tuple[list[Spec], list[Spec]]:
+    """Dashed lines where tests alarm, and what they say: the lowest below its line, so that two are not in the way."""
+    together: dict[float, list[str]] = {}
+    for test in tests:
+        together.setdefault(test.log_bar, []).append(test.title)
+    rules, names = [], []
+    for i, log_bar in enumerate(sorted(together)):
+        who = "" if len(together) == 1 else f": {', '.join(together[log_bar])}"
+        rows = [{"v": log_bar / _TEN, "n": f"alarm at {math.exp(log_bar):,.4g}{who}"}]
+        below = i + 1 < len(together)
+        place: Spec = {"dy": 3, "baseline": "top"} if below else {"dy": -2, "baseline": "bottom"}
+        rules.append(layer("rule", rows, **_DASHED, y=y))
+        names += [
+            layer("text", rows, style=style, align="left", dx=3, **place, x={"value": 0}, y=y, text=channel("n:N"))
+            for style in _ON_CLEAR
+        ]
+    return rules, names
+
+
+def _fired(tests: Sequence[TestStatus], timeline: Timeline, along: Spec, y: Spec) -> list[Spec]:
+    """Diamonds at the first alarm of each test, triangles along the bottom where its detector found a change."""
+    alarms: Rows = []
+    changes: Rows = []
+    for test in tests:
+        if test.crossed_batch is not None:
+            at = timeline.batches[test.crossed_batch]
+            value = max(test.log_bar, log_evidence(at, test.name) or test.log_bar) / _TEN
+            alarms.append(_event(test, test.crossed_batch, timeline) | {"v": value, "e": "first alarm"})
+        found = {"e": "the detector found a change"}
+        changes += [_event(test, place, timeline) | found for place in test.change_batches]
+    layers, told = [], {**along, "tooltip": _tips("what")}
+    if alarms:
+        layers.append(layer("point", alarms, shape="diamond", filled=True, size=190, opacity=1, y=y, **told))
+    if changes:
+        bottom = {"y": {"value": "height"}}
+        style: Spec = {"shape": "triangle-up", "filled": True, "size": 90, "opacity": 1, "yOffset": -6}
+        layers.append(layer("point", changes, **style, **bottom, **told))
+    return layers
+
+
+def _event(test: TestStatus, place: int, timeline: Timeline) -> dict[str, Any]:
+    return {"x": timeline.places[place], "n": timeline.name(place), "m": test.title}
+
+
+# ---- sets and confidence ---------------------------------------------------------------------------------------------
+
+
+def sizes_over_time(status: MonitorStatus, timeline: Timeline) -> dict[str, Spec]:
+    """Mean size of the sets and that of the conformal rows, and the share of empty sets."""
+    x, known = _across(timeline), status.reference_size
+    rows: Rows = [
+        {"x": span.x, "n": span.name, "s": span.mean_size, "e": span.empty_share, "r": span.rows}
+        for span in timeline.spans()
+    ]
+    sizes, shares = [row["s"] for row in rows], [row["e"] for row in rows]
+    shown = sizes if known is None else [*sizes, known]
+    room = max(0.1, 0.1 * (max(shown) - min(shown)))
+    size_scale = {"domain": [max(0.0, min(shown) - room), max(shown) + room], "nice": False, "zero": False}
+    share_scale = {"domain": [0.0, max(0.05, 1.1 * max(shares))], "nice": False}
+    tips = [_NAME, tip("s", "labels in a set"), tip("e", "empty sets", ".1%"), tip("r", "rows", ",")]
+
+    def drawn(told: str, y: Spec, level: list[Spec]) -> Spec:
+        return chart(
+            f"{told} The numbers are in the table.",
+            *level,
+            layer("line", "batches", style="running", strokeWidth=1.5, x=x, y=y),
+            layer("point", "batches", style="point", filled=True, size=30, opacity=1, x=x, y=y, tooltip=tips),
+            height=_HEIGHT,
+            datasets=datasets({"batches": rows}),
+        )
+
+    size, at = (channel(f"{field}:Q", title="labels in a set", scale=size_scale) for field in ("s", "v"))
+    share = channel("e:Q", title="empty sets", scale=share_scale, axis={"format": "~%"})
+    beside = "" if known is None else f", compared with {known:.2f} on the conformal rows"
+    reference = [] if known is None else [layer("rule", [{"v": known}], **_DASHED, y=at)]
+    told = f"Mean size of the sets, from {min(sizes):.2f} to {max(sizes):.2f}{beside}."
+    empty = f"Share of empty sets, from {min(shares):.1%} to {max(shares):.1%}."
+    return {"sizes": drawn(told, size, reference), "empty": drawn(empty, share, [])}
+
+
+def trust_over_time(timeline: Timeline, looks: Palette) -> Spec:
+    """Mean confidence and accuracy: where they part, the model claims more or less than is true."""
+    claimed, right = AGREEMENT
+    spans = timeline.spans()
+    rows = [{"x": span.x, "n": span.name, "m": claimed, "v": span.mean_confidence, "r": span.rows} for span in spans]
+    known = [span for span in spans if span.labelled]
+    ends = exact_intervals([span.correct for span in known], [span.labelled for span in known])
+    judged = [
+        {"x": span.x, "n": span.name, "m": right, "v": span.accuracy, "r": span.labelled, "lo": low, "hi": high}
+        for span, (low, high) in zip(known, filter(None, ends), strict=True)
+    ]
+    x = _across(timeline)
+    y, low = (channel(f"{field}:Q", title="share", scale={"zero": False}) for field in ("v", "lo"))
+    tips = [_NAME, channel("m:N", title="shown"), tip("v", "value"), tip("r", "rows", ",")]
+    # An empty layer has no extent, and Vega warns of that.
+    intervals = layer("rule", "judged", opacity=0.45, x=x, y=low, y2=channel("hi"), color=looks.colour)
+    return chart(
+        "Mean confidence at T* of each batch, and the share of its labelled rows whose likeliest label is right, with "
+        "exact 95% intervals. The numbers are in the table.",
+        *([intervals] if judged else []),
+        layer("line", "batches", strokeWidth=1.5, x=x, y=y, color=looks.colour, strokeDash=looks.dash),
+        layer("point", "batches", size=30, opacity=1, x=x, y=y, tooltip=tips, **looks.marks),
+        height=_HEIGHT,
+        datasets=datasets({"batches": [*rows, *judged], "judged": judged}),
+    )

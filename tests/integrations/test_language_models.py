@@ -1,0 +1,353 @@
+"""Responses of language-model servers, pipelines and classifiers behind servers.
+
+The responses are made here, in exactly the shapes that the named programs write; none of them runs in these tests.
+"""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import thermoset as ts
+from law import law
+from thermoset.data.top_k import TopLogits
+from thermoset.errors import FileFormatError, InputError, SuspiciousRowsWarning
+from thermoset.integrations.language_models import from_classify, from_pipeline, read_logprobs
+
+TOKENS = [(" A", -0.5), ("a", -2.0), ("B", -3.0), ("The", -4.0), (" C", -5.0)]
+LETTERS = ["A", "B", "C", "D"]
+
+
+def chat(tokens, chosen=None, model="m", before=()):
+    """OpenAI's chat completions; vLLM, llama.cpp's server and litellm write the same."""
+    top = [{"token": text, "logprob": value, "bytes": [*text.encode()]} for text, value in tokens]
+    first = {"token": chosen or tokens[0][0], "logprob": tokens[0][1], "bytes": None, "top_logprobs": top}
+    content = [{"token": text, "logprob": 0.0, "bytes": None, "top_logprobs": []} for text in before] + [first]
+    message = {"role": "assistant", "content": chosen or tokens[0][0]}
+    choice = {
+        "index": 0,
+        "message": message,
+        "logprobs": {"content": content, "refusal": None},
+        "finish_reason": "stop",
+    }
+    return {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": model, "choices": [choice]}
+
+
+def completion(tokens):
+    """OpenAI's completions, and those of vLLM's server."""
+    top = dict(tokens)
+    logprobs = {"tokens": [tokens[0][0]], "token_logprobs": [tokens[0][1]], "top_logprobs": [top], "text_offset": [0]}
+    choice = {"index": 0, "text": tokens[0][0], "logprobs": logprobs, "finish_reason": "length"}
+    return {"id": "cmpl-1", "object": "text_completion", "created": 1, "model": "m", "choices": [choice]}
+
+
+def llama_cpp(tokens):
+    """`/completion` of llama.cpp's server with `n_probs`."""
+    top = [{"id": i, "token": text, "bytes": [], "logprob": value} for i, (text, value) in enumerate(tokens)]
+    return {"content": tokens[0][0], "model": "m", "completion_probabilities": [{**top[0], "top_logprobs": top}]}
+
+
+def old_llama_cpp(tokens):
+    probs = [{"tok_str": text, "prob": float(np.exp(value))} for text, value in tokens]
+    return {
+        "content": tokens[0][0],
+        "model": "m",
+        "completion_probabilities": [{"content": tokens[0][0], "probs": probs}],
+    }
+
+
+def vllm_output(tokens):
+    """`RequestOutput` of vLLM in Python."""
+    first = {7 * i: SimpleNamespace(logprob=v, rank=i + 1, decoded_token=t) for i, (t, v) in enumerate(tokens)}
+    return SimpleNamespace(request_id="0", outputs=[SimpleNamespace(index=0, text=tokens[0][0], logprobs=[first])])
+
+
+def as_objects(held):
+    """What client libraries make of JSON: attributes in place of keys."""
+    if isinstance(held, dict):
+        return SimpleNamespace(**{name: as_objects(value) for name, value in held.items()})
+    return [*map(as_objects, held)] if isinstance(held, list) else held
+
+
+def batch_line(tokens):
+    body = {"status_code": 200, "request_id": "r", "body": chat(tokens)}
+    return json.dumps({"id": "b", "custom_id": "row-0", "response": body, "error": None})
+
+
+SHAPES = {
+    "chat": chat,
+    "chat objects": lambda tokens: as_objects(chat(tokens)),
+    "chat text": lambda tokens: json.dumps(chat(tokens)),
+    "completions": completion,
+    "llama.cpp": llama_cpp,
+    "old llama.cpp": old_llama_cpp,
+    "vLLM": vllm_output,
+    "batch file": batch_line,
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_every_shape_gives_the_same_numbers(shape):
+    found = read_logprobs([shape(TOKENS)], LETTERS)
+    # A: log(e**-.5 + e**-2); D: e**-5 is the last that came, and more than that is left
+    expected = [np.log(np.exp(-0.5) + np.exp(-2.0)), -3.0, -5.0, -5.0]
+    np.testing.assert_allclose(found.logprobs[0], expected, rtol=1e-14)
+    assert found.returned.tolist() == [[True, True, True, False]]
+    assert found.answered.tolist() == [True]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json"])
+def test_files(tmp_path, suffix):
+    responses = [chat(TOKENS), chat([*reversed(TOKENS)])]
+    path = tmp_path / f"responses{suffix}"
+    path.write_text("\n".join(map(json.dumps, responses)) if suffix == ".jsonl" else json.dumps(responses))
+    rows = ts.Logits.from_logprobs(path, LETTERS, labels=["A", "C"])
+    assert rows == ts.Logits.from_logprobs(responses, LETTERS, labels=[0, 2])
+    assert rows.classes == tuple(LETTERS)
+    with pytest.raises(FileFormatError):
+        read_logprobs(tmp_path / "none.jsonl", LETTERS)
+
+
+@pytest.mark.parametrize(
+    ("options", "tokens", "option"),
+    [
+        (["positive", "negative"], ["pos", " Pos", "positive", "\u2581POS"], 0),
+        (["positive", "party"], ["pos", "posit"], 0),
+        (["positive", "party"], ["p", "\n", "positively", "x"], None),
+        (["A", "a"], [" a", "a"], 1),  # only their case tells them apart
+        (["(A)", "(B)"], ["(B", "B", " B)", "**B**"], 1),
+        (["no", "not sure"], ["no", "No."], 0),
+        (["0", "1", "10"], ["10"], 2),
+    ],
+)
+def test_which_option_a_token_is(options, tokens, option):
+    for token in tokens:
+        if token.strip():
+            place = [(token, -0.25), ("?!", -1.0)]
+            with pytest.warns(SuspiciousRowsWarning) if option is None else pytest.MonkeyPatch.context():
+                found = read_logprobs([chat(place)], options)
+            assert found.returned[0].nonzero()[0].tolist() == ([] if option is None else [option]), token
+
+
+def test_an_option_that_is_missing_is_at_most_what_is_left():
+    # .9 and .09 leave .01, less than the last token has
+    found = read_logprobs([chat([("A", np.log(0.9)), ("B", np.log(0.09))])], ["A", "B", "C"])
+    assert np.exp(found.logprobs[0, 2]) == pytest.approx(0.01, abs=1e-6)
+
+
+def test_a_sampled_token_bounds_nothing():
+    """vLLM and OpenAI's completions list it beside the k likeliest ones."""
+    tokens = [("A", np.log(0.5)), ("B", np.log(0.3)), ("zebra", np.log(1e-6))]
+    with pytest.warns(SuspiciousRowsWarning):
+        found = read_logprobs([chat(tokens, chosen="zebra")], ["A", "B", "C"])
+    assert np.exp(found.logprobs[0, 2]) == pytest.approx(0.2, abs=1e-5)  # what is left: less than .3
+
+
+def test_blank_tokens_come_before_the_answer():
+    assert read_logprobs([chat(TOKENS, before=("\n", " "))], LETTERS).returned[0].tolist() == [True, True, True, False]
+
+
+def test_answers_that_are_no_option_are_counted():
+    other = [("I", -0.1), ("A", -3.0)]
+    with pytest.warns(SuspiciousRowsWarning, match="2 of 3"):
+        found = read_logprobs([chat(TOKENS), chat(other), chat(other)], LETTERS)
+    assert found.answered.tolist() == [True, False, False]
+
+
+BAD = {
+    "no logprobs": {**chat(TOKENS), "choices": [{"message": {"content": "A"}, "logprobs": None}]},
+    "no top logprobs": chat([("A", -0.1)])
+    | {"choices": [{"logprobs": {"content": [{"token": "A", "logprob": -0.1}]}}]},
+    "no choices": {**chat(TOKENS), "choices": []},
+    "cut off": json.dumps(chat(TOKENS))[:-9],
+    "an error": {"error": {"message": "rate limit"}},
+    "vLLM's error": {"object": "error", "message": "too long", "code": 400},
+    "a batch file's error": {"custom_id": "1", "response": None, "error": {"code": "expired"}},
+    "not a response": "[]",
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+def test_bad_responses_are_counted_in_one_line(bad):
+    with pytest.raises(InputError, match="2 of 4") as error:
+        read_logprobs([chat(TOKENS), bad, chat(TOKENS), bad], LETTERS)
+    assert (error.value.name, error.value.row) == ("responses", 1)
+    assert "\n" not in str(error.value)
+
+
+def test_responses_of_several_models_are_refused():
+    with pytest.raises(InputError, match="2 models") as error:
+        read_logprobs([chat(TOKENS), chat(TOKENS, model="other")], LETTERS)
+    assert error.value.name == "responses"
+
+
+@pytest.mark.parametrize(
+    ("responses", "options", "name"),
+    [
+        ([], LETTERS, "responses"),
+        (chat(TOKENS), LETTERS, "responses"),
+        (7, LETTERS, "responses"),
+        ([chat(TOKENS)], "ABCD", "options"),
+        ([chat(TOKENS)], ["A"], "options"),
+        ([chat(TOKENS)], ["A", "A"], "options"),
+        ([chat(TOKENS)], ["A", " "], "options"),
+    ],
+)
+def test_bad_arguments(responses, options, name):
+    with pytest.raises(InputError) as error:
+        read_logprobs(responses, options)
+    assert error.value.name == name
+
+
+# ---- a model whose whole distribution is known -----------------------------------------------------------------------
+
+OPTIONS = [f"option{i}" for i in "ABCDEF"]
+
+
+def answers(rng, n, top=5):
+    """Responses of a made model with 30 tokens, the whole distribution, and the right options."""
+    labels = rng.integers(len(OPTIONS), size=n)
+    logits = rng.normal(size=(n, 30)) * 1.5
+    logits[np.arange(n), labels] += rng.exponential(3.0, size=n)
+    logprobs = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+    texts = [*OPTIONS, *(f"word{i}" for i in range(24))]
+    order = np.argsort(-logprobs, axis=1)[:, :top]
+    return (
+        [chat([(texts[j], float(row[j])) for j in some]) for row, some in zip(logprobs, order, strict=True)],
+        logprobs,
+        labels,
+    )
+
+
+@pytest.mark.filterwarnings("ignore::thermoset.errors.SuspiciousRowsWarning")
+def test_bounds_are_bounds():
+    responses, logprobs, _ = answers(np.random.default_rng(1), 300)
+    found = read_logprobs(responses, OPTIONS)
+    truth = logprobs[:, : len(OPTIONS)]
+    np.testing.assert_allclose(found.logprobs[found.returned], truth[found.returned], rtol=1e-12)
+    assert not found.returned.all()
+    assert (found.logprobs >= truth - 1e-12).all()
+
+
+@pytest.mark.filterwarnings("ignore::thermoset.errors.SuspiciousRowsWarning")
+@pytest.mark.parametrize("method", ["lac", "aps"])
+def test_sets_from_truncated_responses_follow_the_exact_law(method):
+    rng, splits, n_cp = np.random.default_rng(2), 40, 199
+    responses, _, labels = answers(rng, 800, top=4)
+    rows = ts.Logits.from_logprobs(responses, OPTIONS, labels=labels)
+    hits = 0
+    for split in range(splits):
+        order = np.random.default_rng(split).permutation(len(rows))
+        known, fresh = rows.take(order[:n_cp]), rows.take(order[n_cp:])
+        made = ts.ConformalClassifier(method, alpha="0.1").fit(known, ids=order[:n_cp])  # rows without an option tie
+        hits += made.predict_set(fresh, ids=order[n_cp:])[np.arange(len(fresh)), fresh.labels].sum()
+    mean, variance = law(n_cp, len(rows) - n_cp, "0.1")
+    assert abs(hits - splits * mean) < 5 * np.sqrt(splits * variance)
+
+
+@pytest.mark.filterwarnings("ignore::thermoset.errors.SuspiciousRowsWarning")
+def test_undecided_rows_hold_options_that_did_not_come():
+    found = read_logprobs([chat(TOKENS), chat(TOKENS[:2])], LETTERS)
+    sets = np.array([[True, True, False, False], [True, False, True, False]])
+    assert found.undecided(sets).tolist() == [False, True]
+    with pytest.raises(InputError) as error:
+        found.undecided(sets[:, :2])
+    assert error.value.name == "sets"
+
+
+# ---- pipelines and classifiers behind servers ------------------------------------------------------------------------
+
+
+def pipeline(probs, names, top=None):
+    """What a Hugging Face text or image classification pipeline returns: scores falling."""
+    rows = []
+    for row in probs:
+        order = np.argsort(-row)[:top]
+        rows.append([{"label": names[j], "score": float(row[j])} for j in order])
+    return rows
+
+
+NAMES = ["ant", "bee", "cow", "dog", "eel", "fox", "gnu", "hen"]
+
+
+def probabilities(n=400):
+    rng = np.random.default_rng(3)
+    labels = rng.integers(len(NAMES), size=n)
+    logits = rng.normal(size=(n, len(NAMES))) + 3 * np.eye(len(NAMES))[labels]
+    return np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)), labels
+
+
+def test_a_whole_pipeline_is_its_probabilities():
+    probs, labels = probabilities()
+    rows = from_pipeline(pipeline(probs, NAMES), labels=[NAMES[label] for label in labels])
+    assert rows == ts.Logits.from_probabilities(probs, labels, NAMES)
+    order = from_pipeline(pipeline(probs, NAMES), classes=NAMES[::-1])
+    np.testing.assert_array_equal(order.logits, np.log(probs)[:, ::-1])
+
+
+def test_a_cut_pipeline_gives_sets_that_hold_those_of_whole_rows():
+    probs, labels = probabilities()
+    whole = ts.Logits.from_probabilities(probs, labels, NAMES)
+    cut = from_pipeline(pipeline(probs, NAMES, top=5), labels=labels, classes=NAMES)
+    assert isinstance(cut, TopLogits)
+    how = ts.ConformalClassifier("lac", alpha=0.05)
+    exact = how.fit(whole.take(slice(0, 200))).predict_set(whole.take(slice(200, None)))
+    made = ts.ConformalClassifier("lac", alpha=0.05).fit(cut.take(slice(0, 200)))
+    assert (made.predict_set(cut.take(slice(200, None))) >= exact).all()
+
+
+def test_a_pipeline_of_logits():
+    """With function_to_apply="none" scores are logits."""
+    rows = from_pipeline([[{"label": "no", "score": -2.5}, {"label": "yes", "score": 1.5}]])
+    assert rows.logits.tolist() == [[-2.5, 1.5]]
+    assert rows.input_kind == "logits"
+
+
+@pytest.mark.parametrize(
+    ("outputs", "classes"),
+    [
+        ([], None),
+        ([[]], None),
+        (["positive"], None),
+        ([[{"label": "a"}]], None),
+        ([[{"label": "a", "score": 1.0}]], ["a", "b"]),  # one of two: top_k=1
+        ([[{"label": "a", "score": 0.5}, {"label": "c", "score": 0.5}]], ["a", "b"]),
+        ([[{"label": "a", "score": 0.5}, {"label": "a", "score": 0.5}]], ["a", "b"]),
+        ([[{"label": "a", "score": 0.6}, {"label": "b", "score": 0.4}], [{"label": "a", "score": 1.0}]], None),
+    ],
+)
+def test_bad_pipeline_outputs(outputs, classes):
+    with pytest.raises(InputError) as error:
+        from_pipeline(outputs, classes=classes)
+    assert error.value.name == "outputs"
+
+
+def classify(probs, model="m"):
+    """`/classify` of vLLM's server."""
+    data = [
+        {"index": i, "label": NAMES[int(np.argmax(p))], "probs": p.tolist(), "num_classes": len(p)}
+        for i, p in enumerate(probs)
+    ]
+    return {"id": "classify-1", "object": "list", "created": 1, "model": model, "data": data[::-1], "usage": {}}
+
+
+def test_classify_responses():
+    probs, labels = probabilities()
+    rows = from_classify([classify(probs[:100]), classify(probs[100:])], labels, NAMES)
+    assert rows == ts.Logits.from_probabilities(probs, labels, NAMES)
+    assert from_classify([as_objects(classify(probs))], labels, NAMES) == rows
+
+
+def test_bad_classify_responses():
+    probs, _ = probabilities()
+    for bad, count in (({"object": "error", "message": "no"}, "1 of 2"), ({"data": []}, "1 of 2"), ("{", "1 of 2")):
+        with pytest.raises(InputError, match=count) as error:
+            from_classify([classify(probs), bad])
+        assert error.value.name == "responses"
+    with pytest.raises(InputError) as error:
+        from_classify([classify(probs), classify(probs, model="other")])
+    assert error.value.name == "responses"
+    with pytest.raises(InputError) as error:
+        from_classify([classify(probs), classify(probs[:, :3] / probs[:, :3].sum(axis=1, keepdims=True))])
+    assert error.value.name == "responses"
