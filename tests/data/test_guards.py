@@ -7,8 +7,10 @@ import pytest
 
 import thermoset as ts
 from law import generated
+from parts import require
 from thermoset.data.guards import judge_rows
 from thermoset.predictor.fit import in_doubt
+from thermoset.report import build_report, render_page
 from thermoset.rows import memory_budget
 
 LOGITS, LABELS = generated(4000, 10)
@@ -66,7 +68,8 @@ def test_one_array_is_of_one_kind():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = ts.TwoTemperaturePredictor("lac", temperature_sets=1.0).fit(rounded, LABELS)
-    assert made.n_features_in_ == 10
+        for rows in (rounded, rounded[:5], rounded[::-1]):  # whichever rows come first
+            assert made.predict_set(rows).shape == rows.shape
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".npz"])
@@ -97,6 +100,9 @@ def test_a_transposed_array_is_recognised():
     logits, labels = working(600)
     with pytest.raises(ts.InputError, match="transposed"):
         ts.Logits(logits.T, labels)
+    fitted = ts.ConformalClassifier("lac").fit(logits, labels)
+    with pytest.raises(ts.InputError, match="transposed"):
+        fitted.predict_set(logits.T)
 
 
 @pytest.mark.parametrize("name", ["LAC", "THR", "thr"])
@@ -184,6 +190,17 @@ def test_more_often_right_than_the_model_itself_says():
         assert not judge_rows(ts.Logits(logits, labels)), "a flat softmax says nothing"
     with pytest.warns(ts.SuspiciousRowsWarning):
         assert "25 errors" in judge_rows(ts.Logits(logits * np.log(171) / np.log(9), labels))  # 171 / (171 + 9) = .95
+
+
+@pytest.mark.filterwarnings("ignore::thermoset.errors.BoundWarning")
+def test_the_page_of_a_doubted_predictor_promises_nothing():
+    require("vl_convert", "report")
+    rows = ts.Logits(*trained())
+    with pytest.warns(ts.SuspiciousRowsWarning):
+        doubted = ts.TwoTemperaturePredictor("lac", temperature_sets=1.0).fit(rows)
+    page = render_page(build_report(doubted, rows, trials=2))
+    assert "No coverage is promised" in page
+    assert "holds the true label with probability" not in page
 
 
 # ---- rows that occur several times -----------------------------------------------------------------------------------

@@ -134,7 +134,7 @@ def predict_data(estimator: Any, logits: Any, groups: Any = None, labels: Any = 
     require_fitted(estimator)
     shape: tuple[int, ...] = getattr(logits, "shape", ())
     if len(shape) == 2:  # before `Logits`, which would only say that one column is too few
-        _check_width(estimator, shape[1], logits.classes if isinstance(logits, Logits) else None)
+        _check_width(estimator, shape[1], logits.classes if isinstance(logits, Logits) else None, shape[0])
     if isinstance(logits, (list, tuple)) and not logits:  # no rows at all
         logits = np.empty((0, estimator.n_features_in_))
     named = labels is not None and estimator.class_names_ is not None
@@ -190,13 +190,15 @@ _REFUSED = {
 """What to say by what an estimator was fitted on and what it was given."""
 
 
-def _check_width(estimator: Any, n_classes: int, classes: tuple[str, ...] | None) -> None:
+def _check_width(estimator: Any, n_classes: int, classes: tuple[str, ...] | None, n_rows: int = 0) -> None:
     name, expected, fitted = type(estimator).__name__, estimator.n_features_in_, estimator.class_names_
     if n_classes == expected:
         return
     wanted = "one logit for each class it was fitted on, in the same order."
     if n_classes == 1:
         wanted += " Pass scores of a binary model as Logits.from_binary(scores)."
+    elif n_rows == expected:
+        wanted += " Are the logits transposed? Pass logits.T."
     if more := [one for one in classes or () if one not in fitted] if fitted else []:
         wanted = not_a_class(more[0], "is none of the classes it was fitted on")
     raise InputError(f"X has {n_classes} features, but {name} is expecting {expected} features as input: {wanted}")

@@ -191,14 +191,30 @@ def input_kind_of(data: "Logits") -> str:
     """What rows hold: what was declared, but for rows that look like something else. Only the first are looked at."""
     if data.input_kind == PROBABILITIES:
         return PROBABILITIES
-    return AS_LOGITS if look_like_probabilities(_first(data)) else LOGITS
+    rows = _first(data)
+    return AS_LOGITS if look_like_probabilities(rows) or _are_rounded(rows) else LOGITS
+
+
+def _are_rounded(rows: Block) -> bool:
+    """Whether rows are probabilities of two or three digits, which sum to about 1."""
+    if len(rows) < _MANY_ROWS or not 0 <= rows[0, 0] <= 1 or rows.min() < 0 or rows.max() > 1:
+        return False
+    wide = rows.astype(np.float64)
+    inside = ((wide > 0) & (wide < 1)).any(axis=1).mean()
+    few_digits = np.abs(wide.round(3) - wide).max() < _PRECISE
+    return bool(inside > 0.1 and few_digits and _off_one(wide) <= _rounding(wide.shape[1]))
+
+
+def _rounding(n_classes: int) -> float:
+    """How far the sum of a row may be from 1 after rounding to two digits."""
+    return max(_OFF, 0.005 * n_classes) + _PRECISE
 
 
 def may_be(data: "Logits", kind: str) -> bool:
     """Whether rows given as logits can be what a predictor was fitted on, though too few to be sure."""
     with np.errstate(over="ignore"):
         rows = np.exp(_first(data), dtype=np.float64) if kind == PROBABILITIES else _first(data)
-    return _off_one(rows) <= _OFF
+    return _off_one(rows) <= _rounding(data.n_classes)
 
 
 def warn_of_probabilities(data: "Logits") -> None:
@@ -210,30 +226,33 @@ def warn_of_probabilities(data: "Logits") -> None:
 
 def _what_else(data: "Logits") -> str:
     """What rows given as logits are, if they plainly are something else, and what to do."""
-    if input_kind_of(data) == AS_LOGITS:
+    if data.input_kind == PROBABILITIES:
+        return ""
+    rows = _first(data)
+    if look_like_probabilities(rows):
         return (
             "probabilities: they are in [0, 1], and every row sums to 1. Sets from them are too large. Use "
             "Logits.from_probabilities (probabilities=True, or --probabilities for commands), or pass the logits."
         )
-    if data.input_kind == PROBABILITIES or data.n_rows < _MANY_ROWS or not 0 <= data.head(1).min() <= 100:
-        return ""
-    rows = _first(data).astype(np.float64)
-    low, high, sums = rows.min(), rows.max(), rows.sum(axis=1)
-    inside = ((rows > 0) & (rows < (1 if high <= 1 else 100))).any(axis=1)
-    if not (low >= 0 and high <= 100 and inside.mean() > 0.1):
-        return ""
-    if high > 1 and (np.abs(sums - 100) <= 100 * _OFF).all():
-        return "percentages: every row sums to 100. Divide them by 100, and use Logits.from_probabilities."
-    if high <= 1 and (rows.round(3) == rows).all() and (np.abs(sums - 1) <= 0.005 * data.n_classes).all():
+    if _are_rounded(rows):
         return (
             "probabilities with few digits: they are in [0, 1], and rows sum to about 1. Save more digits, or the "
             "logits of the model; or divide each row by its sum, and use Logits.from_probabilities."
         )
+    if len(rows) < _MANY_ROWS or not 0 <= rows[0].min() <= 100 or rows.min() < 0:
+        return ""
+    high = rows.max()
+    inside = ((rows > 0) & (rows < (1 if high <= 1 else 100))).any(axis=1)
+    if high > 100 or inside.mean() <= 0.1:
+        return ""
     if high <= 1:
         return (
             "the outputs of a sigmoid: they are in [0, 1], and rows do not sum to 1. Pass the numbers before the "
             "sigmoid. Sets are for rows with one label each, not for several labels at once."
         )
+    sums = rows.sum(axis=1, dtype=np.float64)
+    if (np.abs(sums - 100) <= 100 * _rounding(data.n_classes)).all():
+        return "percentages: every row sums to 100. Divide them by 100, and use Logits.from_probabilities."
     return ""
 
 

@@ -7,6 +7,7 @@ No optional library is imported: an object can only be a pandas, polars, torch o
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,6 +85,8 @@ def foreign_array(value: Any, name: str) -> NDArray[Any]:
         raise InputError(f"{name} is a polars LazyFrame; pass {name}.collect().")
     if is_instance(value, "torch", "Tensor"):
         return _torch_tensor(value, name)
+    if isinstance(value, (str, PathLike)):
+        raise InputError(f"{name} is {quoted(value)}; expected an array. Read a file with ts.load or ts.open.")
     cause: Exception | None = None
     # __array__ first: JAX and others answer it from any device and in any dtype, __dlpack__ only from the CPU.
     for protocol, read in (
