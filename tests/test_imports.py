@@ -128,3 +128,27 @@ def test_every_public_name_resolves():
         assert getattr(thermoset, name) is not None
     fixed = {"Logits", "load", "TemperatureScaler", "ConformalClassifier", "LAC", "APS", "RAPS", "SAPS", "metrics"}
     assert fixed <= set(dir(thermoset))
+
+
+def test_without_numba_one_line_says_so_and_a_saved_predictor_still_answers(tmp_path):
+    import numpy as np
+
+    from thermoset import TwoTemperaturePredictor
+
+    labels = np.arange(400) % 4
+    logits = np.random.default_rng(0).normal(size=(400, 4)) + 2 * np.eye(4)[labels]
+    predictor = TwoTemperaturePredictor("lac", prefer="small").fit(logits, labels)
+    predictor.save(tmp_path / "p.json")
+    code = f"""
+import sys
+sys.modules["numba"] = None
+import numpy as np, thermoset as ts
+name = {str(tmp_path / "p.json")!r}
+try:
+    ts.TwoTemperaturePredictor.load(name).set_sizes(np.eye(4))
+except ts.MissingExtraError as error:
+    assert "engine='numpy'" in str(error)
+    print(ts.TwoTemperaturePredictor.load(name, engine="numpy").set_sizes(np.eye(4)).tolist())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == predictor.set_sizes(np.eye(4)).tolist()

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from thermoset.arrays import Bools, Counts, Floats, Ints, Keys
-from thermoset.errors import CacheWarning
+from thermoset.errors import CacheWarning, MissingExtraError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
@@ -69,9 +69,14 @@ def start() -> None:
     with _lock:
         if _started.is_set():
             return
-        import numba  # noqa: PLC0415
-        from numba.extending import intrinsic as instruction  # noqa: PLC0415
-
+        try:
+            import numba  # noqa: PLC0415
+            from numba.extending import intrinsic as instruction  # noqa: PLC0415
+        except ImportError as error:
+            raise MissingExtraError(
+                f"this needs Numba, which cannot be imported ({error}). Install it: pip install numba. Where there is "
+                "none, a saved predictor still answers: TwoTemperaturePredictor.load(path, engine='numpy')."
+            ) from None
         if numba.config.DISABLE_JIT:
             raise ImportError("thermoset needs Numba's compiler, which NUMBA_DISABLE_JIT switches off. Unset it.")
         for name, held in list(globals().items()):

@@ -165,6 +165,10 @@ BAD = {
     "vLLM's error": {"object": "error", "message": "too long", "code": 400},
     "a batch file's error": {"custom_id": "1", "response": None, "error": {"code": "expired"}},
     "not a response": "[]",
+    "choices that are no list": {**chat(TOKENS), "choices": 5},
+    "a number that is none": chat([("A", "x")]),
+    "a probability above 1": chat([("A", 0.5)]),
+    "an empty answer": chat([(" ", -0.1)]),
 }
 
 

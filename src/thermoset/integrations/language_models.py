@@ -2,8 +2,8 @@
 
 A server that is asked for `logprobs` returns the k likeliest tokens at each place of its answer. The place that counts
 is the first token that is not blank. Tokens that mean the same option (another case, a leading space, the beginning of
-the option's text) are added up. An option that is not among the k tokens has no zero probability: it is at most as
-likely as the k-th token, and at most what the k tokens leave. It gets this bound.
+the option's text) are added up. An option that is not among the k tokens has no zero probability: its token is at most
+as likely as the k-th one, and at most what the k tokens leave. It gets this bound.
 
 The bound is a fixed function of the response, so rows completed in this way are exchangeable where the responses are,
 and sets keep their promise, however loose the bound is. It costs only sharpness: an option may be in a set because of
@@ -14,13 +14,12 @@ import json
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thermoset.arrays import Bools, Floats
 from thermoset.data import Logits
@@ -36,6 +35,7 @@ _ROUNDING = 2.0**-22  # by how much probabilities in float32 may fall short of t
 _BLANK = " \t\r\n\u2581\u0120\u010a"  # the last three stand for blanks in vocabularies
 _AROUND = _BLANK + ".,:;!?()[]{}<>\"'`*_"  # what may surround an answer
 
+T = TypeVar("T")
 Token = tuple[str, Any]  # its text and log-probability
 
 
@@ -98,56 +98,58 @@ def read_logprobs(responses: Responses, options: Sequence[str]) -> OptionLogprob
         raise InputError(f"must be two or more texts, the possible answers; got {quoted(options)}.", name="options")
     if (twice := first_repeated(names)) is not None:
         raise InputError(f"holds {quoted(twice)} twice.", name="options")
-    read = _Matcher(names)
-    logprobs, returned, answered, models = [], [], [], Counter[str]()
-    bad: dict[str, list[int]] = {}
-    for row, response in enumerate(_responses(responses)):
-        if (problem := _problem(response)) is not None:
-            bad.setdefault(problem, []).append(row)
-            continue
+    matcher = _Matcher(names)
+
+    def read(response: Any) -> tuple[Floats, Bools, bool] | None:
         place = _first_place(response)
-        if place is None:
-            bad.setdefault(_NO_LOGPROBS, []).append(row)
-            continue
-        models[str(_get(response, "model"))] += 1
-        row_logprobs, row_returned = read.row(*place)
-        logprobs.append(row_logprobs)
-        returned.append(row_returned)
-        answered.append(read.option_of(place[0]) is not None)
-    _refuse(bad, len(logprobs), models)
-    if not all(answered):
-        count = len(answered) - sum(answered)
+        return None if place is None else (*matcher.row(*place), matcher.option_of(place[0]) is not None)
+
+    rows = _read_all(responses, read, "no log-probabilities of an answer: ask for top_logprobs (chat) or logprobs")
+    logprobs, returned, answered = map(np.array, zip(*rows, strict=True))
+    if not answered.all():
         warnings.warn(
-            f"{count:,} of {len(answered):,} responses begin with none of the options; the first is response "
-            f"{answered.index(False)}. Check the prompt and the texts of the options.",
+            f"{np.count_nonzero(~answered):,} of {len(answered):,} responses begin with none of the options; the first "
+            f"is response {answered.argmin()}. Check the prompt and the texts of the options.",
             SuspiciousRowsWarning,
             stacklevel=3,
         )
-    return OptionLogprobs(names, np.array(logprobs), np.array(returned), np.array(answered))
+    return OptionLogprobs(names, logprobs, returned, answered)
 
 
-_NO_LOGPROBS = "no log-probabilities: ask for logprobs=True, top_logprobs=20 (chat) or logprobs=5 (completions)"
-
-
-def _refuse(bad: dict[str, list[int]], n_good: int, models: Counter[str]) -> None:
-    """One line about all responses that cannot be used: rows cannot be left out, because labels belong to them."""
+def _read_all(responses: Responses, read: Callable[[Any], T | None], missing: str) -> list[T]:
+    """What `read` finds in each response; one error counts those that are bad, because labels belong to all."""
+    found: list[T] = []
+    models, bad = Counter[str](), dict[str, list[int]]()
+    for number, response in enumerate(_responses(responses)):
+        problem = _problem(response)
+        if problem is None:
+            try:
+                one = read(response)
+            except (TypeError, ValueError, LookupError, AttributeError):
+                one, problem = None, "entries of unknown types"
+            if one is not None:
+                found.append(one)
+                models[str(_get(response, "model"))] += 1
+                continue
+        bad.setdefault(problem or missing, []).append(number)
     if bad:
         n_bad = sum(map(len, bad.values()))
-        parts = "; ".join(f"{len(rows):,} with {problem} (first: response {rows[0]})" for problem, rows in bad.items())
+        parts = "; ".join(f"{len(some):,} with {problem} (first: response {some[0]})" for problem, some in bad.items())
         raise InputError(
-            f"{n_bad:,} of {n_bad + n_good:,} responses cannot be used: {parts}. Drop them and their labels, or "
+            f"{n_bad:,} of {n_bad + len(found):,} responses cannot be used: {parts}. Drop them and their labels, or "
             "ask again.",
-            row=min(rows[0] for rows in bad.values()),
+            row=min(some[0] for some in bad.values()),
             name="responses",
         )
-    if not n_good:
+    if not found:
         raise InputError("holds no response.", name="responses")
     if len(models) > 1:
-        found = ", ".join(f"{quoted(model)} ({count:,})" for model, count in models.most_common(4))
+        shown = ", ".join(f"{quoted(model)} ({count:,})" for model, count in models.most_common(4))
         raise InputError(
-            f"come from {len(models)} models: {found}. One calibration is for one model: keep the responses of one.",
+            f"come from {len(models)} models: {shown}. One calibration is for one model: keep the responses of one.",
             name="responses",
         )
+    return found
 
 
 class _Matcher:
@@ -232,17 +234,16 @@ def _problem(response: Any) -> str | None:
         return "JSON that is no response"
     if _get(response, "error") or _get(response, "object") == "error":
         return "an error in place of an answer"
-    choices = _get(response, "choices")
-    if choices is not None and not len(choices):
-        return "no choices"
-    return None
+    return "no choices" if _get(response, "choices") == [] else None
 
 
 def _first_place(response: Any) -> tuple[str, list[Token]] | None:
     """The first token of the answer that is not blank, and the likeliest tokens at its place; None without these."""
     for chosen, tokens in _places(response):
         if chosen.strip(_BLANK):
-            usable = [(text, float(value)) for text, value in tokens if value is not None and not np.isnan(value)]
+            usable = [(text, float(value)) for text, value in tokens if value is not None and value == value]  # noqa: PLR0124 - not NaN
+            if any(value > _ROUNDING for _, value in usable):
+                raise ValueError("a log-probability above 0")
             return (chosen, usable) if usable else None
     return None
 
@@ -308,24 +309,27 @@ def from_pipeline(
     >>> found, found.classes
     (Logits(1 rows x 2 classes, float64, labelled, named), ('cat', 'dog'))
     """
-    given = [*outputs]
-    rows = [[row] if isinstance(row, Mapping) else row for row in given]
-    for i, row in enumerate(rows):
-        if not isinstance(row, Sequence) or not all(
-            isinstance(one, Mapping) and {"label", "score"} <= {*one} for one in row
-        ):
-            raise InputError(f"is {quoted(row)}; expected a list of {{'label', 'score'}}.", row=i, name="outputs")
+    rows: list[list[tuple[str, float]]] = []
+    for i, row in enumerate(outputs):
+        try:
+            rows.append(
+                [(str(one["label"]), float(one["score"])) for one in ([row] if isinstance(row, Mapping) else row)]
+            )
+        except (TypeError, ValueError, LookupError):
+            raise InputError(
+                f"is {quoted(row)}; expected a list of {{'label', 'score'}}.", row=i, name="outputs"
+            ) from None
     widths = {len(row) for row in rows}
     if len(widths) != 1 or 0 in widths:
         raise InputError(f"must hold equally many scores for each row; got {sorted(widths)}.", name="outputs")
     width = widths.pop()
-    names = [*classes] if classes is not None else sorted({str(one["label"]) for row in rows for one in row})
+    names = [*classes] if classes is not None else sorted({label for row in rows for label, _ in row})
     column = {name: i for i, name in enumerate(names)}
-    if unknown := Counter(str(one["label"]) for row in rows for one in row if str(one["label"]) not in column):
+    if unknown := Counter(label for row in rows for label, _ in row if label not in column):
         label, count = unknown.most_common(1)[0]
         raise InputError(f"name the label {quoted(label)} {count:,} times, which is not in classes.", name="outputs")
-    indices = np.array([[column[str(one["label"])] for one in row] for row in rows])
-    scores = np.array([[float(one["score"]) for one in row] for row in rows])
+    indices = np.array([[column[label] for label, _ in row] for row in rows])
+    scores = np.array([[score for _, score in row] for row in rows])
     if width < len(names) and (width < LEAST_KEPT or classes is None):
         raise InputError(
             f"hold {width} of {len(names)} classes for each row. Call the pipeline with top_k=None, or with top_k of "
@@ -356,19 +360,12 @@ def from_classify(
     >>> found, np.exp(found.logits)
     (Logits(1 rows x 2 classes, float64), array([[0.75, 0.25]]))
     """
-    rows: list[NDArray[np.float64]] = []
-    bad: dict[str, list[int]] = {}
-    models = Counter[str]()
-    for place, response in enumerate(_responses(responses)):
-        data = None if response is None else _get(response, "data")
-        probs = [_get(one, "probs") for one in sorted(data or [], key=lambda one: _get(one, "index") or 0)]
-        problem = _problem(response)
-        if problem is not None or not probs or not all(probs):
-            bad.setdefault(problem or "no probabilities", []).append(place)
-            continue
-        models[str(_get(response, "model"))] += 1
-        rows.extend(np.asarray(one, dtype=np.float64) for one in probs)
-    _refuse(bad, sum(models.values()), models)
+
+    def read(response: Any) -> list[Floats] | None:
+        data = sorted(_get(response, "data") or [], key=lambda one: _get(one, "index") or 0)
+        return [np.asarray(_get(one, "probs"), dtype=np.float64).reshape(-1) for one in data] or None
+
+    rows = [row for some in _read_all(responses, read, "no probabilities") for row in some]
     if len(widths := {len(row) for row in rows}) > 1:
         raise InputError(f"have different numbers of classes: {sorted(widths)}.", name="responses")
     return Logits.from_probabilities(np.stack(rows), labels, classes, groups)

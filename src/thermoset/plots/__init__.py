@@ -1,5 +1,12 @@
 """Pictures of tables: axes in, axes out. Needs the `plot` extra."""
 
+from importlib.util import find_spec
+
+from thermoset.errors import MissingExtraError
+
+if find_spec("matplotlib") is None:
+    raise MissingExtraError.of("matplotlib", "plot", "thermoset.plots")
+
 from thermoset.looks import COLOURS, score_looks
 from thermoset.plots.choice_figures import choice_figure, frontier_figure, plot_choice, plot_frontier
 from thermoset.plots.curve_figures import (
