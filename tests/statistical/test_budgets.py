@@ -30,7 +30,7 @@ def test_a_budget_that_is_said_to_be_kept_is_kept(real, name, budget):
             choice = ts.tuning.choose(rows, recipe, prefer=budget, calibrated=1.5, temperatures=GRID)
         if choice.met:
             true = estimates_of(everyone, recipe, np.array([choice.temperature]), N_ROWS)
-            value = true.size[0, true.level] if kind == "size" else np.sqrt((true.hits.gap**2).mean())
+            value = true.size[0, true.level] if kind == "size" else np.sqrt((true.gaps.gap**2).mean())
             said, broken = said + 1, broken + (value > float(most))
     assert said > 0
     assert broken <= 0.05 * DRAWS + 3 * np.sqrt(DRAWS * 0.05 * 0.95)

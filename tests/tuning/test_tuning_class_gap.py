@@ -5,7 +5,7 @@ import pytest
 
 import thermoset as ts
 from on_arrays import estimates_of
-from thermoset.tuning.class_gap import ClassGaps, ClassHits, ClassSample, simultaneous_reach
+from thermoset.tuning.class_gap import ClassGaps, ClassSample
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ def sample_of(labels, n_classes):
 def hits_of(labels, n_classes, hits):
     sample = sample_of(labels, n_classes)
     parts = zip(*(sample.measured(hit) for hit in hits), strict=True)
-    return ClassHits(sample, ALPHA, *map(np.array, parts))
+    return ClassGaps(sample, ALPHA, *map(np.array, parts))
 
 
 def test_by_hand():
@@ -93,14 +93,14 @@ def draws(request):
 @pytest.mark.long
 def test_intervals_cover(draws):
     whole, samples = draws
-    true = np.sqrt((whole.hits.gap**2).mean(axis=1))
+    true = np.sqrt((whole.gaps.gap**2).mean(axis=1))
     inside, apart = np.zeros(3), 0
     for curves in samples:
-        gaps = ClassGaps(curves.hits.at([2, 5]))
+        gaps = curves.gaps.at([2, 5])
         for k, j in enumerate((2, 5)):
-            low, high = gaps.intervals[k]
+            low, high = gaps.intervals()[k]
             inside[k] += low <= true[j] <= high
-        difference, (low, high), tells = gaps.difference(1, 0)
+        difference, (low, high), tells = (column[1] for column in gaps.against(0))
         inside[2] += low <= true[5] - true[2] <= high
         apart += tells and (difference > 0) != (true[5] > true[2])
     # 150 draws: 95% has a standard deviation of 1.8%
@@ -111,11 +111,11 @@ def test_intervals_cover(draws):
 def kept_and_broken(draws, rule, factor):
     """How often a budget is said to be kept and is not, for a budget near the least class gap there is."""
     whole, samples = draws
-    true = np.sqrt((whole.hits.gap**2).mean(axis=1))
+    true = np.sqrt((whole.gaps.gap**2).mean(axis=1))
     budget = factor * float(np.median(true))
     said = broken = 0
     for curves in samples:
-        kept = rule(ClassGaps(curves.hits), budget)
+        kept = rule(curves.gaps, budget)
         if kept.any():
             chosen = np.flatnonzero(kept)[np.argmin(curves.size[kept, curves.level])]
             said, broken = said + 1, broken + (true[chosen] > budget)
@@ -144,11 +144,11 @@ def test_the_plain_estimate_would_break_budgets(draws):
 def test_the_interval_of_the_most_even_setting_covers_it(draws):
     """Simultaneous over what was searched: the luckiest of seven temperatures is among them."""
     whole, samples = draws
-    true = np.sqrt((whole.hits.gap**2).mean(axis=1))
+    true = np.sqrt((whole.gaps.gap**2).mean(axis=1))
     inside = 0
     for curves in samples:
-        best = int(np.argmin(curves.hits.squares))
-        low, high = ClassGaps(curves.hits.at([best]), simultaneous_reach(curves.hits)).intervals[0]
+        best = int(np.argmin(curves.gaps.squares))
+        low, high = curves.gaps.at([best]).intervals(curves.gaps.simultaneous_reach())[0]
         inside += low <= true[best] <= high
     assert inside / len(samples) > 0.95 - 3 * np.sqrt(0.05 * 0.95 / len(samples))
 
@@ -159,7 +159,7 @@ def test_threads_change_nothing(monkeypatch):
     for threads in ("1", "2"):
         monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
         curves = estimates_of(data, ts.Recipe(), GRID, 300)
-        excess.append(ClassGaps(curves.hits).excess(0.05))
+        excess.append(curves.gaps.excess(0.05))
     np.testing.assert_array_equal(*excess)
 
 
@@ -173,7 +173,7 @@ def test_a_few_very_hard_classes_are_not_taken_for_certain():
         easy = truth[classes] + rng.uniform(-0.06, 0.06, n)
         hit = np.where(classes < hard, rng.random(n) < 0.54, easy)
         sample = ClassSample(classes, n_classes, seed=0)
-        hits = ClassHits(sample, 0.1, *(values[None] for values in sample.measured(hit)))
+        hits = ClassGaps(sample, 0.1, *(values[None] for values in sample.measured(hit)))
         found[t], claimed[t] = hits.squares[0], hits.errors(np.sqrt(np.maximum(hits.squares, 0))).std()
     assert found.mean() == pytest.approx(np.mean((truth - 0.9) ** 2), abs=4 * found.std() / np.sqrt(draws))
     assert claimed.mean() > 0.85 * found.std()

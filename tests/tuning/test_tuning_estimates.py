@@ -20,9 +20,9 @@ from thermoset.tuning.estimates import (
     Estimates,
     Request,
     Sample,
-    conformal_counts,
     largest_error,
     levels_between,
+    own_ranks,
 )
 from thermoset.uniforms import Randomness
 from tiers import examples
@@ -271,20 +271,20 @@ def test_sets_by_class_are_measured_at_the_rows_they_will_have(rows):
         engine = Engine(Sample(calibration), np.ones(1), 250)
         asked = Request(ts.Recipe("lac"), np.ones(1), ("0.12", "0.1", "0.08"))
         _, own = engine.measure([asked], 1.0, Request(recipe, np.ones(1), ("0.1",)))
-        estimated.append((own.size[0], own.error[0]))
+        estimated.append((own.size[0, 0], own.size_error(0)))
         seen.append(ts.ConformalClassifier.of(recipe).fit(conformal).set_sizes(fresh).mean())
     spread = np.std(np.array(estimated)[:, 0] - seen, ddof=1) / np.sqrt(12)
     assert abs(np.mean(np.array(estimated)[:, 0] - seen)) < 4 * spread + 0.01
-    assert conformal_counts(np.array([80, 20]), 50).tolist() == [40, 10]
+    assert own_ranks(np.array([80, 20]), 50, 0.1)[0].tolist() == [40, 10]
 
 
 def same(first, second):
     """Every array of two estimates is equal to the bit, those of the classes included."""
     for name in Estimates.__dataclass_fields__:
-        if name not in ("hits", "sample", "recipe", "levels", "allowed", "kinds"):
+        if name not in ("gaps", "sample", "recipe", "levels", "allowed", "kinds"):
             np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
     for name in ("mean", "variance", "residual", "squares"):
-        np.testing.assert_array_equal(getattr(first.hits, name), getattr(second.hits, name))
+        np.testing.assert_array_equal(getattr(first.gaps, name), getattr(second.gaps, name))
 
 
 def test_arrays_in_files_give_the_same_bits():

@@ -13,7 +13,6 @@ from sites import SCALE, sites
 from thermoset.errors import BudgetWarning, CoverageWarning, InputError
 from thermoset.metrics import noise_floor_of_counts
 from thermoset.tuning import Choice, Search, choose, menu, read_preference, settle
-from thermoset.tuning.class_gap import ClassGaps
 from thermoset.tuning.estimates import Engine, Sample, parts_of
 
 pytestmark = pytest.mark.slow
@@ -66,11 +65,11 @@ def test_losses_and_gaps_by_hand():
     curves = estimates_of(data, APS, np.array([2.0]), 300, "group")
     _, (hit,) = Engine(Sample(data, "group"), np.array([2.0]), 300).solve(APS, 2.0, [0.1])
     means = np.array([hit[codes == site].mean() for site in range(5)])
-    np.testing.assert_allclose(curves.hits.mean[0], means, rtol=1e-12)
+    np.testing.assert_allclose(curves.gaps.mean[0], means, rtol=1e-12)
     variances = np.array([hit[codes == site].var(ddof=1) / (codes == site).sum() for site in range(5)])
     shares = np.bincount(codes) / 300
     held = variances * (1 - 2 * shares) + (variances * shares**2).sum()
-    np.testing.assert_allclose(curves.hits.squares[0], ((means - 0.9) ** 2 - held).mean(), rtol=1e-9)
+    np.testing.assert_allclose(curves.gaps.squares[0], ((means - 0.9) ** 2 - held).mean(), rtol=1e-9)
     assert len(np.unique(labels)) == 10
 
 
@@ -96,7 +95,7 @@ def group_gap(everyone):
     """The group gap of the population at any temperature."""
     grid = np.geomspace(0.25, 16, 25)
     curves = estimates_of(everyone, APS, grid, 1000, "group")
-    gaps = ClassGaps(curves.hits).values
+    gaps = curves.gaps.values
     return lambda temperature: np.interp(np.log(temperature), np.log(grid), gaps)
 
 
@@ -126,9 +125,9 @@ def test_the_choice_for_groups_has_a_lower_group_gap_than_that_for_classes_and_t
 def test_the_estimate_of_the_squared_group_gap_is_unbiased(everyone):
     rng = np.random.default_rng(0)
     grid = np.array([1.0, SCALE])
-    true = estimates_of(everyone, APS, grid, 1000, "group").hits.gap ** 2
+    true = estimates_of(everyone, APS, grid, 1000, "group").gaps.gap ** 2
     found = [
-        estimates_of(everyone.take(rng.integers(0, 20_000, 250)), APS, grid, 250, "group").hits.squares
+        estimates_of(everyone.take(rng.integers(0, 20_000, 250)), APS, grid, 250, "group").gaps.squares
         for _ in range(250)
     ]
     error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
@@ -141,14 +140,14 @@ def test_the_estimate_of_the_squared_group_gap_is_unbiased(everyone):
 def test_intervals_cover_and_budgets_are_kept(everyone):
     grid, rng, draws = np.array([1.0, 1.5, 2.0, SCALE, 5.0]), np.random.default_rng(1), 80
     whole = estimates_of(everyone, APS, grid, 1000, "group")
-    true = np.sqrt((whole.hits.gap**2).mean(axis=1))
+    true = np.sqrt((whole.gaps.gap**2).mean(axis=1))
     inside, broken, said, budget = np.zeros(2), 0, 0, 1.1 * float(true[2])
     for _ in range(draws):
         some = everyone.take(rng.integers(0, len(everyone), 600))
         curves = estimates_of(some, APS, grid, 600, "group")
-        low, high = ClassGaps(curves.hits.at([0, 3])).intervals.T
+        low, high = curves.gaps.at([0, 3]).intervals().T
         inside += (low <= true[[0, 3]]) & (true[[0, 3]] <= high)
-        kept = ClassGaps(curves.hits).excess(budget) <= 0
+        kept = curves.gaps.excess(budget) <= 0
         if kept.any():
             chosen = np.flatnonzero(kept)[np.argmin(curves.size[kept, curves.level])]
             said, broken = said + 1, broken + (true[chosen] > budget)
@@ -214,7 +213,7 @@ def test_groups_without_rows_are_named():
     ):
         choice = choose(some, APS, prefer="even", even="group", calibrated=3.0, temperatures=GRID)
     assert choice.outlook.top_gap is None  # some group has fewer than thirty rows
-    assert parts_of(some, "group").rows.tolist()[2::2] == [0, 0]
+    assert parts_of(some, "group").counts.tolist()[2::2] == [0, 0]
 
 
 def test_a_group_of_one_row_is_left_to_the_others():

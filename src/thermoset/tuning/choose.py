@@ -30,27 +30,35 @@ from thermoset.tuning.choice import (
     too_long,
     unmet,
 )
-from thermoset.tuning.class_gap import ClassGaps, ClassHits, simultaneous_reach
+from thermoset.tuning.class_gap import NORMAL, ClassGaps
 from thermoset.tuning.estimates import (
     AROUND,
     STRICTER,
     Estimates,
     Request,
-    by_halves,
     largest_error,
-    laxer,
     levels_between,
     parts_of,
-    some_rows,
     warn_of_missing_parts,
 )
 from thermoset.tuning.preferences import AnyPreference, EvenOver, Protect, checked_even, read_preference
-from thermoset.tuning.search import Found, Search, is_of_paper, menu, own_tenths, protect, settle, subsample, tenths_at
+from thermoset.tuning.search import (
+    Found,
+    Search,
+    by_halves,
+    is_of_paper,
+    menu,
+    protect,
+    settle,
+    some_rows,
+    subsample,
+    tenths_at,
+)
 from thermoset.tuning.worst_classes import Claims, Tenths, checked_claims
 
 _CARRIED = 30  # rows of every class without which TopCovGap, which looks at the worst classes, is mostly chance
 _SHOWN, _OFFERED = (1.0, 0.8, 0.6, 0.3, 0.1), 0.6  # of alpha: levels of the frontier, and the one that a screen offers
-_CONFIDENCE, _NORMAL, _ENDS = 0.95, 1.96, (0.05, 0.95)
+_CONFIDENCE, _ENDS = 0.95, (0.05, 0.95)
 _NAMES = ("T = 1", "T*", "T-hat")
 
 
@@ -171,7 +179,7 @@ def describe(search: Search, preference: AnyPreference, found: Found) -> Choice:
     else:
         outlooks, comparisons, frontier = (*_slow(search, found), ())
         rows = some_rows(search.calibration, curve.recipe)
-    counts = parts_of(rows, search.even).rows
+    counts = parts_of(rows, search.even).counts
     counts = counts if search.closed_form else -(-counts // 2)  # measured on halves
     floor = noise_floor_of_counts(counts, search.alpha, random_state=search.seed)
     return Choice(
@@ -203,7 +211,7 @@ def _slow(search: Search, found: Found) -> tuple[tuple[Outlook, ...], tuple[Trad
     looked, top = by_halves(search.calibration, found.curve.recipe, np.unique(temperatures), progress)
     outlooks = []
     for name, temperature in zip(_NAMES, temperatures, strict=True):
-        j = int(np.flatnonzero(looked.temperatures == temperature)[0])
+        j = looked.place(float(temperature))
         outlooks.append(
             Outlook(
                 name=name,
@@ -224,7 +232,7 @@ class _Outlooks:
 
     def __init__(self, search: Search, preference: AnyPreference, found: Found) -> None:
         self.search, self.preference, self.found = search, preference, found
-        self._known: dict[Recipe, tuple[Outlook, ClassHits | None]] = {}
+        self._known: dict[Recipe, tuple[Outlook, ClassGaps | None]] = {}
 
     @property
     def all(self) -> tuple[tuple[Outlook, ...], tuple[TradeOff, ...], tuple[Outlook, ...]]:
@@ -234,9 +242,9 @@ class _Outlooks:
         plain = [one for one in (*settings, chosen) if self._place_on_curve(one) is not None]
         tops = dict(zip(plain, self._top_gaps(plain), strict=True))
         at = [self.at(one, name) for name, one in zip(_NAMES, settings, strict=False)]
-        last, hits = self._known[chosen] if chosen in self._known else self._measured(chosen, self.found.draws)
+        last, gaps = self._known[chosen] if chosen in self._known else self._measured(chosen, self.found.draws)
         size_reach, gap_reach = self._reaches
-        at.append(msgspec.structs.replace(last, name=_NAMES[2], reach=size_reach, **_gaps(hits, gap_reach)))
+        at.append(msgspec.structs.replace(last, name=_NAMES[2], reach=size_reach, **_class_gap(gaps, gap_reach)))
         outlooks = tuple(msgspec.structs.replace(one, top_gap=tops.get(one.setting)) for one in at)
         comparisons = tuple(self._versus(at[2], one) for one in at[:2])
         return outlooks, comparisons, (msgspec.structs.replace(at[2], name="recommended"), *at[:2], *self._others())
@@ -247,19 +255,20 @@ class _Outlooks:
             self._known[setting] = self._measured(setting, draws)
         return msgspec.structs.replace(self._known[setting][0], name=name)
 
-    def _measured(self, setting: Recipe, draws: Tenths | None) -> tuple[Outlook, ClassHits | None]:
+    def _measured(self, setting: Recipe, draws: Tenths | None) -> tuple[Outlook, ClassGaps | None]:
         search = self.search
         if setting.grouping == "class" and (own := search.measured.by_class) is not None:
-            j = int(np.flatnonzero(own.temperatures == setting.temperature)[0])
-            size, error = float(own.size[j]), float(own.error[j])
-            worst = _tenth(draws or own_tenths(search))
+            j = own.place(setting.temperature)
+            size, error = float(own.size[j, 0]), own.size_error(j)
+            worst = _worst_tenth(draws or search.own_tenths())
             return Outlook(name="", setting=setting, size=size, size_error=error, empty_share=0.0, **worst), None
         one, j = self._source(setting)
         size, error, empty = one.at(j, setting.alpha)
-        engine, level = search.engine, float(exact_level(setting.alpha))
-        _, hits = engine.solve(one.recipe, setting.temperature, [level, laxer(one.recipe.alpha)])
-        sample = engine.sample
-        coverage = ClassHits(sample.classes, level, *(values[None] for values in sample.classes.measured(hits[0])))
+        engine, sample = search.engine, search.engine.sample
+        hits = engine.near_and_far(one.recipe.change(temperature=setting.temperature), setting.alpha)
+        measured = (values[None] for values in sample.classes.measured(hits[0]))
+        several = len(sample.classes.counts) > 0
+        gaps = ClassGaps(sample.classes, float(exact_level(setting.alpha)), *measured) if several else None
         draws = draws or tenths_at(sample, hits, setting.alpha, search.n_conformal)
         left_out = float((1 - hits[0][engine.labels.is_top]).sum() / len(sample))
         outlook = Outlook(
@@ -268,11 +277,11 @@ class _Outlooks:
             size=size,
             size_error=error,
             empty_share=float(np.mean(empty)),
-            **_gaps(coverage, _NORMAL),
-            **_tenth(draws),
+            **_class_gap(gaps),
+            **_worst_tenth(draws),
             misses=MissBreakdown(easy=float(np.median(draws.best)), left_out=left_out, empty=tuple(empty.tolist())),
         )
-        return outlook, coverage
+        return outlook, gaps
 
     def _source(self, setting: Recipe) -> tuple[Estimates, int]:
         """The estimates that have a setting, and the place of its temperature there."""
@@ -281,20 +290,19 @@ class _Outlooks:
         for one in (*of_levels, *measured.strict):
             same = one.recipe.change(alpha=setting.alpha, temperature=setting.temperature) == setting
             if same and setting.temperature in one.temperatures:
-                return one, int(np.flatnonzero(one.temperatures == setting.temperature)[0])
+                return one, one.place(setting.temperature)
         raise LookupError(f"{setting.title} was never measured")
 
     def _place_on_curve(self, setting: Recipe) -> int | None:
         """The place of a setting among the temperatures of the chosen candidate; None at another level or by class."""
         curve = self.found.curve
-        if curve.recipe.change(temperature=setting.temperature) != setting:
-            return None
-        return int(np.flatnonzero(curve.temperatures == setting.temperature)[0])
+        same = curve.recipe.change(temperature=setting.temperature) == setting
+        return curve.place(setting.temperature) if same else None
 
     def _top_gaps(self, settings: Sequence[Recipe]) -> list[float | None]:
         """TopCovGap of settings of the chosen candidate; None where some class has too few rows to carry it."""
         engine, temperatures = self.search.engine, np.array([one.temperature for one in settings])
-        if engine.sample.parts.rows.min() < _CARRIED:
+        if engine.sample.parts.counts.min() < _CARRIED:
             return [None] * len(settings)
         some, back = np.unique(temperatures, return_inverse=True)
         found = engine.top_gaps(self.found.curve.recipe, some)
@@ -305,29 +313,30 @@ class _Outlooks:
         """Standard errors for sizes and class gaps of the choice: more than 1.96 where it was chosen by these."""
         found, by_hand = self.found, len(self.search.grid) == 1
         if by_hand or self._place_on_curve(found.setting) is None:
-            return _NORMAL, _NORMAL
+            return NORMAL, NORMAL
         curves = self.search.measured.curves
         if not self.preference.evens_out:
             every = np.concatenate([one.errors[one.searched, one.level] for one in curves])
-            return largest_error(every, two_sided=True), _NORMAL
-        hits = found.curve.hits
-        some = None if hits is None or not len(hits.sample.counts) else hits.at(found.curve.searched)
-        return found.curve.reach(), _NORMAL if some is None else simultaneous_reach(some)
+            return largest_error(every, two_sided=True), NORMAL
+        curve = found.curve
+        size_reach = largest_error(curve.errors[curve.searched, curve.level], two_sided=True)
+        return size_reach, NORMAL if curve.gaps is None else curve.gaps.at(curve.searched).simultaneous_reach()
 
     def _versus(self, chosen: Outlook, other: Outlook) -> TradeOff:
         """The choice against a temperature of its own candidate; at another level class gaps are not compared."""
         curve, size = self.found.curve, chosen.size - other.size
         i, j = self._place_on_curve(chosen.setting), self._place_on_curve(other.setting)
         if i is None or j is None:
-            error = _NORMAL * float(np.hypot(chosen.size_error, other.size_error))
+            error = NORMAL * float(np.hypot(chosen.size_error, other.size_error))
             return TradeOff(other.name, other.temperature, size, (size - error, size + error), None, None, None)
         size_reach, gap_reach = self._reaches
         apart = curve.errors[i, curve.level] - curve.errors[j, curve.level]
         error = size_reach * float(np.sqrt((apart**2).sum()))
-        gap, ends_of_gap, tells = None, None, None
-        if curve.hits is not None and len(curve.hits.sample.counts):
-            gap, ends_of_gap, tells = ClassGaps(curve.hits.at([i, j]), gap_reach).difference(0, 1)
-        return TradeOff(other.name, other.temperature, size, (size - error, size + error), gap, ends_of_gap, tells)
+        ends = size - error, size + error
+        if curve.gaps is None:
+            return TradeOff(other.name, other.temperature, size, ends, None, None, None)
+        gap, gap_ends, tells = (values[0] for values in curve.gaps.at([i, j]).against(1, gap_reach))
+        return TradeOff(other.name, other.temperature, size, ends, float(gap), _pair(gap_ends), bool(tells))
 
     def _others(self) -> list[Outlook]:
         """The most even T-hat of RAPS, sets by class, LAC at stricter levels, and what protection would take."""
@@ -360,15 +369,13 @@ class _Outlooks:
         return made
 
 
-def _gaps(hits: ClassHits | None, reach: float) -> dict[str, Any]:
-    """The class gap with its interval."""
-    if hits is None or not len(hits.sample.counts):
+def _class_gap(gaps: ClassGaps | None, reach: float = NORMAL) -> dict[str, Any]:
+    if gaps is None:
         return {}
-    gaps = ClassGaps(hits, reach)
-    return {"class_gap": float(gaps.values[0]), "class_gap_ends": _pair(gaps.intervals[0])}
+    return {"class_gap": float(gaps.values[0]), "class_gap_ends": _pair(gaps.intervals(reach)[0])}
 
 
-def _tenth(draws: Tenths) -> dict[str, Any]:
+def _worst_tenth(draws: Tenths) -> dict[str, Any]:
     return {"worst_tenth": float(np.median(draws.worst)), "worst_tenth_ends": _pair(np.quantile(draws.worst, _ENDS))}
 
 
@@ -380,21 +387,19 @@ def _curve_in_use(search: Search, found: Found) -> Curve:
     """What the chosen kind of sets shows at each temperature; a stricter level than the promised is measured here."""
     curve, level, own = found.curve, found.setting.alpha, search.measured.by_class if search.closed_form else None
     if found.by_class and own is not None:
-        columns = (tuple(column.tolist()) for column in (own.temperatures, own.size, own.error))
-        return Curve(alpha=level, **dict(zip(("temperatures", "size", "size_error"), columns, strict=True)))
+        curve = own
     shown = np.flatnonzero(curve.searchable)
     if level != curve.recipe.alpha:
         asked, levels = curve.recipe.change(alpha=level), levels_between(level, AROUND)
         strict = Request(asked, curve.temperatures[shown], levels, halves=search.halves)
         ((curve, *_), _) = search.engine.measure([strict], search.calibrated)
         shown = np.arange(len(shown))
-    known = curve.hits is not None and len(curve.hits.sample.counts) > 0
-    gaps = ClassGaps(curve.hits.at(shown.tolist()), _NORMAL).values if known and curve.hits is not None else None
+    gaps = None if curve.gaps is None else curve.gaps.at(shown.tolist()).values
     return Curve(
         alpha=level,
         temperatures=tuple(curve.temperatures[shown].tolist()),
         size=tuple(curve.size[shown, curve.level].tolist()),
         size_error=tuple(curve.size_error(int(j)) for j in shown),
         class_gap=None if gaps is None else tuple(gaps.tolist()),
-        loss=tuple(curve.loss[shown].tolist()),
+        loss=tuple(curve.loss[shown].tolist()) if curve.losses.size else None,
     )

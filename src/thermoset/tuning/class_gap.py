@@ -1,27 +1,14 @@
-"""How unevenly classes are covered, as a property of the population, and how precisely the rows determine it.
+"""How unevenly classes (or groups) are covered, as a property of the population, and how precisely the rows tell it.
 
-The class gap at a temperature is
-
-    G(T) = sqrt(mean over classes of (coverage of the class - (1 - alpha))^2)
-
-for sets that cover exactly 1 - alpha of all rows. It belongs to the population, not to a number of rows. With h the
-probability over u that a row's label is in its set, m_c the mean of h over the n_c rows of class c and v_c the variance
-of that mean, the mean of (m_c - (1 - alpha))^2 - v_c is an unbiased estimate of G(T)^2.
-
-Near zero its law is not normal, and among fifty temperatures the luckiest is not the best. So errors are simulated:
-class means are moved by noise that has the rows' own correlations between temperatures. A budget G is kept at T where
-the estimate lies lower than 95 of 100 simulations would put it at any temperature if the class gap were G at all. The
-simulated population has the measured gaps, scaled to G, and variances that are no smaller for having seen few misses.
-Sums are NumPy's own: those of a linear algebra library may depend on the number of its threads.
-
-Intervals of a setting that was chosen among many hold for all of them at once (`reach`): the luckiest is among them.
-For a choice that evens out groups of rows, read "groups" for "classes".
+docs/two-temperatures.md, "The class gap", defines it. Near zero its law is not normal, and of fifty temperatures the
+luckiest is not the best. So errors are simulated: class means are moved by noise that has the rows' own correlations
+between temperatures. Sums are NumPy's own: a linear algebra library's may depend on the number of its threads.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,14 +17,18 @@ from scipy.special import ndtr
 from thermoset.arrays import Floats, Ints
 from thermoset.uniforms import stream
 
-_BATCHES = 16  # of the rows of a class: their sums carry the correlation between temperatures
+BATCHES = 16
+"""Of the rows of a class: their sums carry the correlation between temperatures."""
+
+NORMAL = 1.96
+"""Standard errors of a 95% interval."""
+
 _SIMULATIONS = 400
 _CONFIDENCE = 0.95
 _CONFIDENCE_OF_FEW, _MANY_CLASSES = 0.97, 20  # the gaps of few classes say little about the population to simulate
 _PRIOR_MISSES = 5.0  # what the variance of the field is worth compared with that of a class, in missed rows
 _LEAST_REAL = 0.05  # the share of a class's gap that is taken to be real, however few its rows
 _MOST_UNSEEN = 0.1  # share of classes with fewer than two rows, beyond which nothing is said
-_NORMAL = 1.96  # standard errors of a 95% interval
 _REPRESENTED = 12  # settings that stand for all those searched: neighbours hardly differ
 _BISECTIONS = 14  # of gaps from 0 to 1
 _CLASSES_AT_ONCE = 64  # whose noise is simulated together
@@ -49,13 +40,9 @@ _MISSES_OF_TWO = 50.0  # the same for two classes: the fewer classes, the less i
 class ClassSample:
     """The classes that have two rows or more, and how their rows are dealt to batches.
 
-    counts : rows of each such class.
-    shares : of all rows.
-    weights : of the classes in the mean over classes. Classes with fewer than two rows are represented by the rarest
-        third of the others: a class that is missing is rare.
+    counts, shares : rows of each such class, and of all rows; weights : in the mean over classes, where the rarest
+    third stands for classes with fewer than two rows as well: a class that is missing is rare.
     """
-
-    batches: ClassVar[int] = _BATCHES
 
     def __init__(self, classes: Ints, n_classes: int, seed: int) -> None:
         rows, n_rows = np.bincount(classes, minlength=n_classes), len(classes)
@@ -63,7 +50,10 @@ class ClassSample:
         self.n_classes, self.n_rows = n_classes, n_rows
         self.counts: Ints = rows[seen]
         self.shares: Floats = self.counts / max(self.counts.sum(), 1)
-        self.weights = _weights(self.counts, n_classes)
+        self.weights: Floats = np.full(len(seen), 1 / n_classes)
+        if len(seen):
+            rarest = np.argsort(self.counts, kind="stable")[: -(-len(seen) // 3)]
+            self.weights[rarest] += (1 - self.weights.sum()) / len(rarest)
         place = np.full(n_classes, len(seen))
         place[seen] = np.arange(len(seen))
         self._class = place[classes]
@@ -72,8 +62,8 @@ class ClassSample:
         first = np.concatenate([[0], np.cumsum(np.bincount(self._class, minlength=len(seen) + 1))])
         within = np.empty(n_rows, dtype=np.int64)
         within[by_class] = np.arange(n_rows) - first[self._class[by_class]]
-        self._cell = self._class * _BATCHES + within % _BATCHES
-        self._in_batch = self._sums(self._cell, None, _BATCHES).reshape(-1, _BATCHES)
+        self._cell = self._class * BATCHES + within % BATCHES
+        self._in_batch = self._sums(self._cell, None, BATCHES).reshape(-1, BATCHES)
         self._drawn: dict[int, Floats] = {}
 
     def _sums(self, places: Ints, values: Floats | None, each: int) -> Floats:
@@ -82,13 +72,13 @@ class ClassSample:
 
     def measured(self, hit: Floats) -> tuple[Floats, Floats, Floats]:
         """Mean of h in each class, the variance of that mean, and residuals of batches as vectors of length 1."""
-        sums = self._sums(self._cell, hit, _BATCHES).reshape(-1, _BATCHES)
+        sums = self._sums(self._cell, hit, BATCHES).reshape(-1, BATCHES)
         mean = sums.sum(axis=1) / self.counts
         square = self._sums(self._class, hit**2, 1) / self.counts
         variance = np.maximum(square - mean**2, 0) / (self.counts - 1)
         residual = sums - self._in_batch * mean[:, None]
         length = np.sqrt((residual**2).sum(axis=1, keepdims=True))
-        alone = np.zeros(_BATCHES)
+        alone = np.zeros(BATCHES)
         alone[0] = 1.0  # a class whose rows are all alike: noise of its own, the same at every temperature
         return mean, variance, np.where(length > 1e-9, residual / np.maximum(length, 1e-9), alone)
 
@@ -97,8 +87,8 @@ class ClassSample:
         found = self._drawn.get(some.start)
         if found is None:
             rng = stream(self.n_rows, "class gaps", some.start)
-            found = rng.standard_normal((some.stop - some.start, _BATCHES, _SIMULATIONS))
-            if len(self.counts) * _BATCHES * _SIMULATIONS <= _KEPT:
+            found = rng.standard_normal((some.stop - some.start, BATCHES, _SIMULATIONS))
+            if len(self.counts) * BATCHES * _SIMULATIONS <= _KEPT:
                 self._drawn[some.start] = found
         return found
 
@@ -109,17 +99,9 @@ class ClassSample:
         return unseen > _MOST_UNSEEN or alpha * self.n_rows < misses
 
 
-def _weights(counts: Ints, n_classes: int) -> Floats:
-    weights = np.full(len(counts), 1 / n_classes)
-    if len(counts):
-        rarest = np.argsort(counts, kind="stable")[: -(-len(counts) // 3)]
-        weights[rarest] += (1 - weights.sum()) / len(rarest)
-    return weights
-
-
 @dataclass(frozen=True, eq=False)
-class ClassHits:
-    """What a sample shows of its classes at some temperatures, (temperatures, classes); see `ClassSample.measured`."""
+class ClassGaps:
+    """What a sample shows of its classes in some settings, (settings, classes); see `ClassSample.measured`."""
 
     sample: ClassSample
     level: float
@@ -128,17 +110,13 @@ class ClassHits:
     residual: Floats
 
     @classmethod
-    def joined(cls, hits: Sequence["ClassHits"]) -> "ClassHits":
-        """The temperatures of several candidates on the same rows, one after the other."""
-        return replace(
-            hits[0],
-            mean=np.concatenate([one.mean for one in hits]),
-            variance=np.concatenate([one.variance for one in hits]),
-            residual=np.concatenate([one.residual for one in hits]),
-        )
+    def joined(cls, parts: Sequence["ClassGaps"]) -> "ClassGaps":
+        """The settings of several candidates on the same rows, one after the other."""
+        columns = ([getattr(one, name) for one in parts] for name in ("mean", "variance", "residual"))
+        return cls(parts[0].sample, parts[0].level, *map(np.concatenate, columns))
 
-    def at(self, some: NDArray[np.bool_] | Sequence[int]) -> "ClassHits":
-        """Some of the temperatures."""
+    def at(self, some: NDArray[np.bool_] | Sequence[int]) -> "ClassGaps":
+        """Some of the settings."""
         return replace(self, mean=self.mean[some], variance=self.variance[some], residual=self.residual[some])
 
     @cached_property
@@ -151,16 +129,18 @@ class ClassHits:
         """Unbiased estimates of the squared class gap."""
         return self._mean(self.gap**2 - self._shifted(self.variance))
 
+    @cached_property
+    def values(self) -> Floats:
+        """Estimates of the class gap; 0 where the classes differ by less than noise makes them."""
+        return np.sqrt(np.maximum(self.squares, 0))
+
     def _mean(self, values: Floats) -> Floats:
-        """Mean over classes."""
-        mean: Floats = (values * self.sample.weights).sum(axis=1)
-        return mean
+        return np.asarray((values * self.sample.weights).sum(axis=1))
 
     def _shifted(self, variance: Floats) -> Floats:
         """Variances of class means when the threshold holds the mean of all rows in place."""
         shares = self.sample.shares
-        held: Floats = variance * (1 - 2 * shares) + (variance * shares**2).sum(axis=1, keepdims=True)
-        return held
+        return np.asarray(variance * (1 - 2 * shares) + (variance * shares**2).sum(axis=1, keepdims=True))
 
     def _population(self, gap: float | Floats) -> tuple[Floats, Floats]:
         """Gaps of classes whose class gap is `gap`, in the direction of those that were seen, and variances of means.
@@ -207,77 +187,53 @@ class ClassHits:
         found: Floats = 2 * (along - shift * self._mean(gaps)[:, None]) + squared - 2 * shift * mean + shift**2
         return found - self._mean(self._shifted(variance))[:, None]
 
+    def intervals(self, reach: float = NORMAL) -> Floats:
+        """Intervals of the class gaps, (settings, 2): gaps that make what was seen no exception.
 
-@dataclass(frozen=True, eq=False)
-class ClassGaps:
-    """Class gaps of some settings, and what can be said of them with confidence.
-
-    reach : standard errors that an interval is to have, as if errors were normal; see `simultaneous_reach`.
-    """
-
-    hits: ClassHits
-    reach: float = _NORMAL
-
-    @cached_property
-    def values(self) -> Floats:
-        """Estimates; 0 where the classes differ by less than noise makes them."""
-        return np.sqrt(np.maximum(self.hits.squares, 0))
-
-    @cached_property
-    def intervals(self) -> Floats:
-        """Intervals of the class gaps, (settings, 2): gaps that make what was seen no exception."""
-        squares, level = self.hits.squares, float(ndtr(self.reach))
-
-        def below(gap: Floats) -> Floats:
-            """How often a population with such gaps shows less than was seen."""
-            seen = (squares - gap**2)[:, None]
-            share: Floats = (self.hits.errors(gap) < seen).mean(axis=1)
-            return share
-
-        return np.stack([_crossing(below, share, len(squares)) for share in (level, 1 - level)], axis=1)
-
-    @cached_property
-    def _errors(self) -> Floats:
-        """Simulated errors of the squares in a population with gaps about as large as those seen."""
-        return self.hits.errors(np.maximum(self.values, self.intervals.mean(axis=1)))
-
-    def difference(self, i: int, j: int) -> tuple[float, tuple[float, float], bool]:
-        """Gap at i minus gap at j, its interval, and whether the rows tell the two apart.
-
-        The squares are compared; divided by the sum of the gaps their difference is that of the gaps.
+        reach : standard errors that an interval is to have, as if errors were normal; see `simultaneous_reach`.
         """
-        middle, squares, level = self.intervals.mean(axis=1), self.hits.squares, float(ndtr(self.reach))
-        low, high = squares[i] - squares[j] - np.quantile(self._errors[i] - self._errors[j], (level, 1 - level))
-        both = max(middle[i] + middle[j], 1e-9)
-        return float(self.values[i] - self.values[j]), (float(low / both), float(high / both)), bool(low * high > 0)
+        level, ends = float(ndtr(reach)), []
+        for share in (level, 1 - level):
+            low, high = np.zeros(len(self.mean)), np.ones(len(self.mean))
+            for _ in range(_BISECTIONS):
+                middle = (low + high) / 2
+                seen = (self.squares - middle**2)[:, None]
+                beyond = (self.errors(middle) < seen).mean(axis=1) > share  # how often such a population shows less
+                low, high = np.where(beyond, middle, low), np.where(beyond, high, middle)
+            ends.append(low)
+        return np.stack(ends, axis=1)
+
+    def against(self, j: int, reach: float = NORMAL) -> "Differences":
+        """Every gap minus the one at j. The squares are compared; over the sum of the gaps that is their difference."""
+        middle, squares, level = self.intervals(reach).mean(axis=1), self.squares, float(ndtr(reach))
+        errors = self.errors(np.maximum(self.values, middle))
+        ends = squares - squares[j] - np.quantile(errors - errors[j], (level, 1 - level), axis=1)
+        tells = ends[0] * ends[1] > 0
+        return Differences(self.values - self.values[j], (ends / np.maximum(middle + middle[j], 1e-9)).T, tells)
 
     def excess(self, budget: float, kinds: int = 1) -> Floats:
-        """How far the squared gaps are from keeping a budget with confidence: a temperature with 0 or less keeps it.
+        """How far the squared gaps are from keeping a budget with confidence: a setting with 0 or less keeps it.
 
-        The confidence is in all temperatures at once, whichever of those that keep the budget is chosen, and in this
-        and the other kinds of sets together.
+        The confidence is in all settings at once, whichever of those that keep the budget is chosen, and in this and
+        the other kinds of sets together.
         """
-        confidence = _CONFIDENCE if len(self.hits.sample.counts) >= _MANY_CLASSES else _CONFIDENCE_OF_FEW
-        lower = -self.hits.errors(budget)
+        confidence = _CONFIDENCE if len(self.sample.counts) >= _MANY_CLASSES else _CONFIDENCE_OF_FEW
+        lower = -self.errors(budget)
         error = np.maximum(lower.std(axis=1), 1e-12)
         reach = np.quantile((lower / error[:, None]).max(axis=0), 1 - (1 - confidence) / kinds)
-        found: Floats = self.hits.squares + reach * error - budget**2
-        return found
+        return np.asarray(self.squares + reach * error - budget**2)
+
+    def simultaneous_reach(self) -> float:
+        """Standard errors that hold for the gaps of all these settings at once, with 95% confidence."""
+        some = self.at(np.unique(np.linspace(0, len(self.mean) - 1, _REPRESENTED).astype(np.int64)).tolist())
+        errors = some.errors(np.sqrt(np.maximum(some.squares, 1e-12)))
+        spread = np.maximum(errors.std(axis=1, keepdims=True), 1e-12)
+        return max(float(np.quantile(np.abs(errors / spread).max(axis=0), _CONFIDENCE)), NORMAL)
 
 
-def simultaneous_reach(hits: ClassHits) -> float:
-    """Standard errors that hold for the class gaps of all of these settings at once, with 95% confidence."""
-    some = hits.at(np.unique(np.linspace(0, len(hits.mean) - 1, _REPRESENTED).astype(np.int64)).tolist())
-    errors = some.errors(np.sqrt(np.maximum(some.squares, 1e-12)))
-    spread = np.maximum(errors.std(axis=1, keepdims=True), 1e-12)
-    return max(float(np.quantile(np.abs(errors / spread).max(axis=0), _CONFIDENCE)), _NORMAL)
+class Differences(NamedTuple):
+    """Differences of class gaps, their intervals (settings, 2), and whether the rows tell the two apart."""
 
-
-def _crossing(below: Callable[[Floats], Floats], level: float, n: int) -> Floats:
-    """Where a share that falls as the gap grows reaches a level; 0 where it starts lower."""
-    low, high = np.zeros(n), np.ones(n)
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        beyond = below(middle) > level
-        low, high = np.where(beyond, middle, low), np.where(beyond, high, middle)
-    return low
+    gap: Floats
+    ends: Floats
+    tells_apart: NDArray[np.bool_]

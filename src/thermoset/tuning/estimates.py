@@ -1,29 +1,16 @@
 """What sets would look like: candidates x temperatures x levels, from calibration rows alone and in two passes.
 
-The first pass finds the shares around every label at all temperatures; thresholds, hits and all that classes show
-follow from them without the rows. The second pass adds up the sizes of sets. Everything has u integrated out: with h_i
-the probability over u that row i's label is in its set, the threshold q solves mean h = (1 - a)(n + 1)/n.
-
-The class loss, which ranks temperatures by how evenly they cover classes, is
-
-    J(T) = sum over a of  mean over classes of (class mean of h - (1 - a))^2 / (a (1 - a))
-
-over a few levels around alpha, averaged over random halves of the rows. Squares, several levels and u integrated out
-each make it quieter; nothing is subtracted for the noise of class means, because that noise itself is least where
-classes are covered evenly. What is said of a setting is its class gap at alpha, free of that noise: see `class_gap`.
-
-Errors come from sums over random groups of rows. A threshold too high by chance raises coverage by d and sizes by
-slope d, so a row counts with size + slope (1 - alpha - h), and conformal rows move the threshold. Each setting has a
-vector of what the groups add; its length is the standard error, and the distance between two of them is that of a
-difference. For a choice that evens out groups of rows, read "groups" for "classes".
+The first pass finds the shares around every label at all temperatures: thresholds, hits and all that classes show
+follow from them. The second adds up the sizes of sets. u is integrated out. docs/two-temperatures.md, "How T-hat is
+estimated", has the class loss J and the errors; in a choice for groups of rows, read "groups" for "classes".
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,20 +19,18 @@ from thermoset import kernels
 from thermoset.arrays import Block, Floats, Ints, as_float64
 from thermoset.conformal.recipe import Recipe
 from thermoset.data import Logits
-from thermoset.data.groups import listed_groups
+from thermoset.data.groups import Groups, listed_groups
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.levels import Alpha, conformal_rank, exact_level
 from thermoset.metrics import coverage_gaps, top_gap
 from thermoset.quoting import quoted
 from thermoset.rows import Progress, SortedRows, Sorter, Spills, part_of, run_tasks, sum_rows
-from thermoset.sweeping import sweep
 from thermoset.sweeping.engine import label_parts
 from thermoset.sweeping.expectations import expected_hits, solve_thresholds
-from thermoset.tuning.class_gap import ClassGaps, ClassHits, ClassSample
+from thermoset.tuning.class_gap import NORMAL, ClassGaps, ClassSample
 from thermoset.tuning.preferences import WORDS, EvenOver
+from thermoset.tuning.worst_classes import ClassMisses, CrossCheck
 from thermoset.uniforms import stream
-
-_Found = TypeVar("_Found")
 
 FIFTHS = 5
 """Parts of the rows, from the least to the most confident, by which empty sets are counted."""
@@ -63,58 +48,35 @@ _ERROR_GROUPS = 256  # of rows, whose sums carry the errors of sizes
 _SIMULATIONS = 1000
 _CONFIDENCE = 0.95
 _MAJORITY = 2 / 3  # of the halves, that must find a temperature more even than T = 1
-_UNIT = 2.0**20  # sizes are added as whole numbers of this part of a label: their order cannot matter
+_UNIT = 2.0**20  # parts of a label that sizes are added in
 _RESAMPLED = 8  # times that class scores are drawn as often as there will be conformal rows
 _HALVINGS = 20  # for TopCovGap
-_SLOW_TRIALS, _SLOW_ROWS = 5, 5_000  # sets without a closed form cost a fit and a prediction each
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """The class or the group of each row, from 0 to count - 1; some may have no rows."""
-
-    codes: Ints
-    count: int
-
-    @cached_property
-    def rows(self) -> Ints:
-        """Rows of each part."""
-        return np.bincount(self.codes, minlength=self.count)
-
-
-def parts_of(data: Logits, even: EvenOver) -> Parts:
-    """The classes or the groups of labelled rows.
-
-    >>> data = Logits(np.zeros((3, 5)), labels=[4, 0, 0], groups=["b", "a", "b"])
-    >>> [parts_of(data, even).rows.tolist() for even in ("class", "group")]
-    [[2, 0, 0, 0, 1], [1, 2]]
-    """
+def parts_of(data: Logits, even: EvenOver) -> Groups:
+    """The classes, as groups, or the groups of labelled rows; some may have no rows."""
     labels = data.require_labels("choosing a temperature")
     if even == "class":
-        return Parts(labels, data.n_classes)
+        return Groups(data.classes or tuple(map(str, range(data.n_classes))), labels)
     if data.groups is None:
         raise InputError(
             "even='group' evens out coverage over groups of rows, but these rows have no groups. Pass groups=, one "
             "name per row."
         )
-    names = data.groups.names
-    if len(names) < 2:
+    if len(names := data.groups.names) < 2:
         raise InputError(
             f"even='group' needs at least two groups; every row is in {quoted(names[0])}. Use even='class'."
         )
-    return Parts(data.groups.codes, len(names))
+    return data.groups
 
 
 def warn_of_missing_parts(rows: Logits, even: EvenOver) -> None:
     """Warn of classes or groups without calibration rows."""
-    words, counts = WORDS[even], parts_of(rows, even).rows
-    names = rows.classes or tuple(map(str, range(rows.n_classes)))
-    if even == "group" and rows.groups is not None:
-        names, counts = rows.groups.names, rows.groups.counts
-    missing = [names[place] for place in np.flatnonzero(counts == 0)]
+    words, parts = WORDS[even], parts_of(rows, even)
+    missing = [parts.names[place] for place in np.flatnonzero(parts.counts == 0)]
     if missing:
         warnings.warn(
             f"no calibration row belongs to {words.one if len(missing) == 1 else words.many} {listed_groups(missing)}: "
@@ -124,15 +86,21 @@ def warn_of_missing_parts(rows: Logits, even: EvenOver) -> None:
         )
 
 
+def _sums(values: Floats, cell: Ints, n_cells: int) -> Floats:
+    """Sums over the rows of each cell, (..., n) to (..., cells)."""
+    sums = [np.bincount(cell, row, minlength=n_cells) for row in values.reshape(-1, values.shape[-1])]
+    return np.array(sums, dtype=np.float64).reshape(*values.shape[:-1], n_cells)
+
+
 class Sample:
     """Labelled rows, sorted once, and how they are dealt to classes, halves and groups."""
 
     def __init__(self, data: Logits, even: EvenOver = "class", seed: int = 0) -> None:
-        self.data, self.labels, self.even, self.seed = data, data.require_labels("tuning"), even, seed
+        self.data, self.labels, self.seed = data, data.require_labels("tuning"), seed
         self.parts, self.rows = parts_of(data, even), SortedRows(data)
         self.seen, self.place = np.unique(self.parts.codes, return_inverse=True)
         self.counts: Floats = np.bincount(self.place).astype(np.float64)
-        self.classes = ClassSample(self.parts.codes, self.parts.count, seed)
+        self.classes = ClassSample(self.parts.codes, len(self.parts.names), seed)
         n, rng = len(data), stream(seed, "groups of rows", len(data))
         self.n_groups = min(_ERROR_GROUPS, n)
         self.group: Ints = rng.permutation(n) % self.n_groups
@@ -146,20 +114,25 @@ class Sample:
 
     def by_part(self, values: Floats) -> Floats:
         """Sums over the rows of each class or group that has any: (..., n) to (..., classes)."""
-        flat = values.reshape(-1, len(self))
-        sums = [np.bincount(self.place, row, minlength=len(self.seen)) for row in flat]
-        return np.array(sums, dtype=np.float64).reshape(*values.shape[:-1], -1)
+        return _sums(values, self.place, len(self.seen))
 
     def by_group(self, values: Floats) -> Floats:
         """Sums over the groups of rows that carry errors, less their mean: (..., n) to (..., groups)."""
-        flat = (values - values.mean(axis=-1, keepdims=True)).reshape(-1, len(self))
-        sums = [np.bincount(self.group, row, minlength=self.n_groups) for row in flat]
-        return np.array(sums, dtype=np.float64).reshape(*values.shape[:-1], -1)
+        return _sums(values - values.mean(axis=-1, keepdims=True), self.group, self.n_groups)
+
+    def misses(self, hits: Floats) -> ClassMisses:
+        """Misses by class from hits (2, n), at a level and at the laxer one."""
+        near, far = self.by_part(1 - hits)
+        return ClassMisses(self.counts, near, np.maximum(far, near), len(self.parts.names))
+
+    @cached_property
+    def cross_check(self) -> CrossCheck:
+        """What the worst tenth of classes shows without a model."""
+        return CrossCheck(self.place, len(self.seen), self.seed)
 
     def _of_halves(self, values: Floats) -> Floats:
         """Sums by class over all rows and over each half, (1 + halves, classes)."""
-        shape = _DEALT, len(self.seen)
-        dealt = np.bincount(self._cell, values, minlength=shape[0] * shape[1]).reshape(shape)
+        dealt = _sums(values, self._cell, _DEALT * len(self.seen)).reshape(_DEALT, -1)
         return np.vstack([dealt.sum(axis=0), dealt[self._halves].sum(axis=1)])
 
     def losses(self, hits: Floats, levels: Sequence[float], *, halves: bool = True) -> Floats:
@@ -182,20 +155,12 @@ class Sample:
 
 
 def laxer(alpha: Alpha) -> float:
-    """The level at which relative risks of classes are known best: with more misses than at alpha.
-
-    >>> laxer("0.1"), laxer("0.3")
-    (0.3, 0.5)
-    """
+    """The level at which relative risks of classes are known best: with more misses than at alpha."""
     return float(max(min(_LAXER * exact_level(alpha), _LAXEST), exact_level(alpha)))
 
 
 def levels_between(alpha: Alpha, factors: Sequence[float]) -> tuple[str, ...]:
-    """Multiples of alpha as short decimals below 1; alpha itself as it was typed.
-
-    >>> levels_between("0.1", (1, 0.8, 0.333)), levels_between("0.95", (1.2, 1))
-    (('0.1', '0.08', '0.0333'), ('0.975', '0.95'))
-    """
+    """Multiples of alpha as short decimals below 1; alpha itself as it was typed."""
     level = float(exact_level(alpha))
     most = max(1 - level / 2, (1 + level) / 2)
     return tuple(
@@ -235,8 +200,8 @@ class Estimates:
     size : (T, L), labels in a set; empty_fifths : (T, L, 5), shares of empty sets from the least to the most confident
     rows; errors : (T, L, vector), see the head of this file.
     missed : (T, L, classes) and far : (T, classes), rows outside their sets at the levels and at the laxer one.
-    losses : (T, 1 + halves), class losses of all rows and of halves, if any; hits : class coverage at alpha. None, or
-    empty, where they were not measured.
+    losses : (T, 1 + halves), class losses of all rows and of halves, if any; gaps : class gaps at alpha, None without
+    classes of two rows.
     kinds : candidates that are searched, of which this is one: they share the 5% by which a bound may fail; allowed :
     (T,), the temperatures that may be chosen, all if None.
     """
@@ -250,7 +215,7 @@ class Estimates:
     losses: Floats
     missed: Floats = field(default_factory=lambda: np.empty((0, 0, 0)))
     far: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    hits: ClassHits | None = None
+    gaps: ClassGaps | None = None
     kinds: int = 1
     allowed: NDArray[np.bool_] | None = None
 
@@ -277,11 +242,14 @@ class Estimates:
         last = len(self.size) if self.peak is None else self.peak
         return np.asarray(self.searchable & (np.arange(len(self.size)) <= last))
 
+    def place(self, temperature: float) -> int:
+        """Of a temperature."""
+        return int(np.flatnonzero(self.temperatures == temperature)[0])
+
     @property
     def one(self) -> int | None:
-        """The place of T = 1, if it is among the temperatures."""
-        found = np.flatnonzero((self.temperatures == 1.0) & self.searchable)
-        return int(found[0]) if len(found) else None
+        """The place of T = 1, if it may be chosen."""
+        return self.place(1.0) if 1.0 in self.temperatures[self.searchable] else None
 
     @property
     def loss(self) -> Floats:
@@ -350,12 +318,12 @@ class Estimates:
 
         Where none is, T = 1 is kept: the gaps that look smallest are mostly the noisiest.
         """
-        hits, searched = _known(self.hits), self.searched
+        searched = self.searched
         none = Pick(int(np.argmin(np.abs(np.log(self.temperatures)))), met=False)
-        if hits.sample.too_few(hits.level):
+        if self.gaps is None or self.gaps.sample.too_few(self.gaps.level):
             return none
         kept = searched.copy()
-        kept[searched] = ClassGaps(hits.at(searched)).excess(budget, self.kinds) <= 0
+        kept[searched] = self.gaps.at(searched).excess(budget, self.kinds) <= 0
         return Pick(_least(self.size[:, self.level], kept)) if kept.any() else none
 
 
@@ -364,7 +332,7 @@ def largest_error(errors: Floats, *, two_sided: bool = False, confidence: float 
     length = np.sqrt((errors**2).sum(axis=1))
     known = errors[length > 0] / length[length > 0, None]
     if not len(known):
-        return 1.96 if two_sided else 1.645
+        return NORMAL if two_sided else 1.645
     drawn = stream(0, "errors of sizes").standard_normal((known.shape[1], _SIMULATIONS))
     found = np.einsum("tg,gs->ts", known, drawn)
     return float(np.quantile((np.abs(found) if two_sided else found).max(axis=0), confidence))
@@ -372,12 +340,6 @@ def largest_error(errors: Floats, *, two_sided: bool = False, confidence: float 
 
 def _least(values: Floats, among: NDArray[np.bool_]) -> int:
     return int(np.argmin(np.where(among, values, np.inf)))
-
-
-def _known(value: "_Found | None") -> "_Found":
-    if value is None:
-        raise InputError("these sets have no closed form: nothing is known of their classes.")
-    return value
 
 
 # ---- the engine ------------------------------------------------------------------------------------------------------
@@ -396,15 +358,6 @@ class Request(NamedTuple):
     halves: bool = True
 
 
-class ByClass(NamedTuple):
-    """LAC sets with thresholds by class at some temperatures: size and its error, (T,) each."""
-
-    recipe: Recipe
-    temperatures: Floats
-    size: Floats
-    error: Floats
-
-
 class Engine:
     """The shares around every label, from one pass over the rows, and what follows from them."""
 
@@ -418,11 +371,6 @@ class Engine:
     def _places(self, temperatures: Floats) -> list[int]:
         return [int(np.flatnonzero(self.labels.temperatures == t)[0]) for t in temperatures]
 
-    def confidence(self, temperature: float) -> Floats:
-        """The probability of each row's top class."""
-        (j,) = self._places(np.array([temperature]))
-        return np.asarray(1.0 / (1.0 + self._rest(j)))
-
     def _rest(self, j: int) -> Floats:
         """The mass of all classes but the top one, relative to it."""
         with np.errstate(under="ignore"):
@@ -435,98 +383,106 @@ class Engine:
         thresholds = solve_thresholds(self.labels, score, j, targets, randomized=drawn)
         return thresholds, expected_hits(self.labels, score, j, thresholds, randomized=drawn)
 
+    def near_and_far(self, recipe: Recipe, level: Alpha) -> Floats:
+        """Such hits at a level, and at the laxer one that belongs to the recipe's own: (2, n)."""
+        return self.solve(recipe, recipe.temperature, [float(exact_level(level)), laxer(recipe.alpha)])[1]
+
     def measure(
         self, requests: Sequence[Request], calibrated: float, by_class: Request | None = None
-    ) -> tuple[list[Estimates], ByClass | None]:
+    ) -> tuple[list[Estimates], Estimates | None]:
         """Measure candidates, and sets by class at the promised level if they are asked for, in one pass."""
         sample, n = self.sample, len(self.sample)
-        rank = np.empty(n, dtype=np.int64)
-        rank[np.argsort(self.confidence(calibrated), kind="stable")] = np.arange(n)
+        (star,) = self._places(np.array([calibrated]))
+        fifth = np.empty(n, dtype=np.int64)  # of the rows, by the probability of the top class
+        fifth[np.argsort(1.0 / (1.0 + self._rest(star)), kind="stable")] = np.arange(n) * FIFTHS // n
         solved = [self._solved(request) for request in requests]
-        own = None if by_class is None else self._class_thresholds(by_class.recipe, by_class.temperatures)
+        own = None if by_class is None else self._class_thresholds(by_class)
         jobs = tuple(
             (one.recipe.set_score.terms, one.recipe.uses_u, one.temperatures, self._places(one.temperatures), of.cuts)
             for one, of in zip(requests, solved, strict=True)
         )
-        shapes = tuple(of.cuts.shape[1:] for of in solved)
+        shapes = [(*of.cuts.shape[1:], width) for of in solved for width in (sample.n_groups, FIFTHS)]
+        shapes += [] if own is None else [(len(own), sample.n_groups)]
         sums = sum_rows(
             sample.rows.source,
             _size_block,
-            partial(_zeros, shapes, sample.n_groups, None if own is None else own.cuts.shape[:1]),
-            per_row=[range(n), self.labels.others.T, sample.group, rank * FIFTHS // n, sample.labels],
-            fixed=[sample.rows.sorter, jobs, sample.n_groups, None if own is None else (own.temperatures, own.cuts)],
+            partial(_zeros, shapes),
+            per_row=[range(n), self.labels.others.T, sample.group, fifth, sample.labels],
+            fixed=[
+                sample.rows.sorter, jobs, sample.n_groups,
+                None if own is None or by_class is None else (by_class.temperatures, own),
+            ],
             progress=part_of(self._progress, 1, 2),
-        )
-        fifths = np.bincount(rank * FIFTHS // n, minlength=FIFTHS)
+        )  # fmt: skip
         found = [
-            self._estimates(one, of, sums[2 * k] / _UNIT, sums[2 * k + 1] / _UNIT / fifths)
+            self._estimates(one, of, sums[2 * k] / _UNIT, sums[2 * k + 1] / _UNIT / np.bincount(fifth))
             for k, (one, of) in enumerate(zip(requests, solved, strict=True))
         ]
-        if own is None or by_class is None:
-            return found, None
-        return found, self._of_classes(by_class.recipe, own, sums[-1] / _UNIT)
+        return found, None if by_class is None else self._of_classes(by_class, sums[-1] / _UNIT)
 
     def _solved(self, request: Request) -> "_Solved":
         """Thresholds of one request, and what hits show, temperature by temperature."""
-        sample, shape = self.sample, (len(request.temperatures), len(request.levels))
+        sample, many = self.sample, len(request.levels)
         near = [float(exact_level(level)) for level in request.levels]
         of_loss = _loss_levels(request.recipe.alpha) if request.evenness else []
-        made = _Solved.empty(shape, sample, request)
         at, spills = request.levels.index(request.recipe.alpha), Spills([self.labels.parts])
+        of_temperature: list[tuple[Floats, ...]] = [()] * len(request.temperatures)
 
         def work(j: int) -> None:
             temperature = float(request.temperatures[j])
             cuts, hits = self.solve(request.recipe, temperature, [*near, laxer(request.recipe.alpha), *of_loss])
-            inside, many = hits[: len(near)], len(near)
-            made.cuts[:, j] = cuts[:, :many]
-            made.missed[j] = sample.by_part(1 - inside)
-            made.far[j] = sample.by_part(1 - hits[many])
-            made.inside[j] = sample.by_group(inside)
-            made.drawn[j] = sample.by_group((sample.u < inside).astype(np.float64))
-            if request.evenness:
-                made.losses[j] = sample.losses(hits[many + 1 :], of_loss, halves=request.halves)
-                made.coverage[0][j], made.coverage[1][j], made.coverage[2][j] = sample.classes.measured(inside[at])
+            inside = hits[:many]
+            of_temperature[j] = (
+                cuts[:, :many],
+                sample.by_part(1 - inside),
+                sample.by_part(1 - hits[many]),
+                sample.by_group(inside),
+                sample.by_group((sample.u < inside).astype(np.float64)),
+                sample.losses(hits[many + 1 :], of_loss, halves=request.halves) if of_loss else np.empty(0),
+                *(sample.classes.measured(inside[at]) if of_loss else ()),
+            )
             spills.release()
 
-        run_tasks([partial(work, j) for j in range(shape[0])])
-        return made
+        run_tasks([partial(work, j) for j in range(len(request.temperatures))])
+        cuts, missed, far, hit, drawn, losses, *coverage = map(list, zip(*of_temperature, strict=True))
+        gaps = None
+        if coverage and len(sample.classes.counts):
+            gaps = ClassGaps(sample.classes, float(exact_level(request.recipe.alpha)), *map(np.stack, coverage))
+        return _Solved(gaps, np.stack(cuts, axis=1), *map(np.stack, (missed, far, hit, drawn, losses)))
 
     def _estimates(self, request: Request, of: "_Solved", sums: Floats, empty: Floats) -> Estimates:
-        sample, n = self.sample, len(self.sample)
+        n = len(self.sample)
         alphas = np.array([float(exact_level(level)) for level in request.levels])
         size = sums.sum(axis=2) / n
         slope = np.gradient(size, 1 - alphas, axis=1) if len(alphas) > 1 else np.zeros(size.shape)
-        rows = np.bincount(sample.group, minlength=sample.n_groups)
-        own = (sums - rows * size[:, :, None]) - slope[:, :, None] * of.inside
+        own = self._centred(sums, size) - slope[:, :, None] * of.inside
         moved = slope[:, :, None] * of.drawn * np.sqrt(n / self.n_conformal)
-        factor = np.sqrt(sample.n_groups / max(sample.n_groups - 1, 1)) / n
-        level = float(exact_level(request.recipe.alpha))
-        return Estimates(
-            recipe=request.recipe,
-            temperatures=request.temperatures,
-            levels=request.levels,
-            size=size,
-            errors=factor * np.concatenate([own, moved], axis=2),
-            empty_fifths=empty,
-            losses=of.losses,
-            missed=of.missed,
-            far=of.far,
-            hits=ClassHits(sample.classes, level, *of.coverage) if request.evenness else None,
-        )
+        errors = self._factor * np.concatenate([own, moved], axis=2)
+        named = {name: getattr(of, name) for name in ("losses", "missed", "far", "gaps")}
+        return Estimates(request.recipe, request.temperatures, request.levels, size, errors, empty, **named)
 
-    def _class_thresholds(self, recipe: Recipe, temperatures: Floats) -> "_OwnThresholds":
-        """Thresholds by class on the probability itself, (draws, C) at each temperature, and the rows behind them.
+    def _centred(self, sums: Floats, size: Floats) -> Floats:
+        """Sums over the groups that carry errors, less what they would be if all rows were alike."""
+        return sums - np.bincount(self.sample.group, minlength=self.sample.n_groups) * size[..., None]
+
+    @property
+    def _factor(self) -> float:
+        """From such sums to the error of a mean."""
+        groups = self.sample.n_groups
+        return float(np.sqrt(groups / max(groups - 1, 1)) / len(self.sample))
+
+    def _class_thresholds(self, request: Request) -> Floats:
+        """Thresholds by class on the probability itself, (T, draws, C).
 
         The scores of each class are drawn again, as many as it will have conformal rows: a threshold from the
         calibration rows alone would be another, and sizes depend on it.
         """
         sample, n_classes = self.sample, self.sample.data.n_classes
         counts = np.bincount(sample.labels, minlength=n_classes)
-        in_use = conformal_counts(counts, self.n_conformal)
-        ranks = np.array([conformal_rank(int(n), recipe.alpha) for n in in_use])
+        in_use, ranks = own_ranks(counts, self.n_conformal, request.recipe.alpha)
         order, first = np.argsort(sample.labels, kind="stable"), np.cumsum(counts) - counts
-        rng, cuts = stream(recipe.random_state, "class scores"), []
-        for j in self._places(temperatures):
+        rng, cuts = stream(request.recipe.random_state, "class scores"), []
+        for j in self._places(request.temperatures):
             with np.errstate(under="ignore"):
                 likely = np.exp(self.labels.gap / self.labels.temperatures[j]) / (1.0 + self._rest(j))
             found = np.zeros((_RESAMPLED, n_classes))
@@ -536,26 +492,27 @@ class Engine:
                 mine = np.sort(likely[order[first[c] : first[c] + counts[c]]])
                 found[:, c] = mine[np.minimum((counts[c] * place).astype(np.int64), counts[c] - 1)]
             cuts.append(found)
-        coverage = float((ranks / (in_use + 1) * counts).sum() / counts.sum())
-        return _OwnThresholds(temperatures, np.array(cuts), coverage)
+        return np.array(cuts)
 
-    def _of_classes(self, recipe: Recipe, own: "_OwnThresholds", sums: Floats) -> ByClass:
-        """Labels besides the row's own, whose coverage the law of its class gives."""
-        n, groups = len(self.sample), self.sample.n_groups
+    def _of_classes(self, request: Request, sums: Floats) -> Estimates:
+        """From the labels besides the row's own, whose coverage the law of its class gives."""
+        n, counts = len(self.sample), np.bincount(self.sample.labels, minlength=self.sample.data.n_classes)
+        in_use, ranks = own_ranks(counts, self.n_conformal, request.recipe.alpha)
         size = sums.sum(axis=1) / n
-        rows = np.bincount(self.sample.group, minlength=groups)
-        apart = sums - rows * size[:, None]
-        error = np.sqrt((apart**2).sum(axis=1) * groups / max(groups - 1, 1)) / n
-        threshold = np.sqrt(1 + n / self.n_conformal)  # both the rows and the thresholds are drawn
-        return ByClass(recipe, own.temperatures, size + own.coverage, error * threshold)
+        covered = float((ranks / (in_use + 1) * counts).sum() / n)
+        errors = self._factor * self._centred(sums, size) * np.sqrt(1 + n / self.n_conformal)  # rows and thresholds
+        return Estimates(
+            request.recipe, request.temperatures, request.levels, (size + covered)[:, None], errors[:, None],
+            empty_fifths=np.zeros((len(size), 1, FIFTHS)), losses=np.empty((len(size), 0)),
+        )  # fmt: skip
 
     def top_gaps(self, recipe: Recipe, temperatures: Floats) -> Floats:
         """TopCovGap of all rows, each half with the threshold of the other and drawn u; mean over random halvings."""
         sample, n, half = self.sample, len(self.sample), len(self.sample) // 2
-        k = conformal_rank(half, recipe.alpha)
+        k, n_parts = conformal_rank(half, recipe.alpha), len(sample.parts.names)
         counts, found = sample.counts.astype(np.int64), np.zeros(len(temperatures))
         # As many places as TopCovGap adds up, so that the sum is rounded as if every class had one.
-        places = (0, max(sample.parts.count // 20 - len(counts), 0))
+        places = (0, max(n_parts // 20 - len(counts), 0))
         for t in range(_HALVINGS):
             rng = stream(recipe.random_state, "halvings", t)
             mixed, u = rng.permutation(n), rng.random(n) if recipe.uses_u else np.ones(n)
@@ -566,53 +523,30 @@ class Engine:
                     q = np.partition(scores[fitted], k - 1)[k - 1] if k <= half else complex(np.inf, np.inf)
                     inside[judged] = scores[judged] <= q
                 gaps = coverage_gaps(np.bincount(sample.place[inside], minlength=len(counts)), counts, recipe.alpha)
-                found[at] += top_gap(np.pad(gaps, places, constant_values=np.nan)[None], sample.parts.count)[0]
+                found[at] += top_gap(np.pad(gaps, places, constant_values=np.nan)[None], n_parts)[0]
         return found / _HALVINGS
 
 
-def conformal_counts(counts: Ints, n_conformal: int) -> Ints:
-    """Rows of each class that will set its threshold: as many as the calibration rows make likely."""
-    return np.asarray(np.floor(counts * n_conformal / max(counts.sum(), 1)), dtype=np.int64)
-
-
-class _OwnThresholds(NamedTuple):
-    """Thresholds by class on probabilities (T, draws, C), and the coverage that their laws give."""
-
-    temperatures: Floats
-    cuts: Floats
-    coverage: float
+def own_ranks(counts: Ints, n_conformal: int, alpha: Alpha) -> tuple[Ints, Ints]:
+    """Conformal rows that classes will have, as calibration rows make likely, and the ranks of their thresholds."""
+    in_use = np.floor(counts * n_conformal / max(counts.sum(), 1)).astype(np.int64)
+    return in_use, np.array([conformal_rank(int(n), alpha) for n in in_use])
 
 
 class _Solved(NamedTuple):
-    """What the shares around labels say of one request; see `Estimates`. inside, drawn : (T, L, groups), of hits."""
+    """Thresholds (2, T, L), and what hits show; see `Estimates`. inside, drawn : (T, L, groups), of hits."""
 
+    gaps: ClassGaps | None
     cuts: Floats
     missed: Floats
     far: Floats
     inside: Floats
     drawn: Floats
     losses: Floats
-    coverage: tuple[Floats, Floats, Floats]
-
-    @classmethod
-    def empty(cls, shape: tuple[int, int], sample: Sample, request: Request) -> "_Solved":
-        classes, several = len(sample.seen), len(sample.classes.counts)
-        losses = (1 + _HALVES if request.halves else 1) if request.evenness else 0
-        of_classes = np.empty((shape[0], several)), np.empty((shape[0], several))
-        return cls(
-            np.empty((2, *shape)),
-            np.empty((*shape, classes)),
-            np.empty((shape[0], classes)),
-            np.empty((*shape, sample.n_groups)),
-            np.empty((*shape, sample.n_groups)),
-            np.empty((shape[0], losses)),
-            (*of_classes, np.empty((shape[0], several, ClassSample.batches))),
-        )
 
 
-def _zeros(shapes: tuple[tuple[int, ...], ...], n_groups: int, own: tuple[int, ...] | None) -> tuple[Ints, ...]:
-    sums = [np.zeros((*shape, width), dtype=np.int64) for shape in shapes for width in (n_groups, FIFTHS)]
-    return (*sums, *([] if own is None else [np.zeros((*own, n_groups), dtype=np.int64)]))
+def _zeros(shapes: Sequence[tuple[int, ...]]) -> tuple[Ints, ...]:
+    return tuple(np.zeros(shape, dtype=np.int64) for shape in shapes)
 
 
 def _size_block(
@@ -625,11 +559,10 @@ def _size_block(
         sizes = np.empty((*cuts.shape[1:], n))
         code, unit, k_reg, part, keep_top = terms
         mine = np.ascontiguousarray(others.T[places])
-        kernels.expected_sizes(
-            code, unit, k_reg, part, keep_top, drawn, temperatures, gaps, mine, np.ascontiguousarray(cuts), sizes
-        )
-        _add(sums[2 * k], sizes, group, n_groups)
-        _add(sums[2 * k + 1], np.maximum(1.0 - sizes, 0.0), fifth, FIFTHS)
+        kernels.expected_sizes(code, unit, k_reg, part, keep_top, drawn, temperatures, gaps, mine, cuts, sizes)
+        of_groups, of_fifths = sums[2 * k : 2 * k + 2]
+        of_groups += _whole_sums(sizes, group, n_groups)
+        of_fifths += _whole_sums(np.maximum(1.0 - sizes, 0.0), fifth, FIFTHS)
     if own is not None:
         probs, rows, each = np.empty(block.shape), as_float64(block), np.arange(n)
         for j, (temperature, cuts) in enumerate(zip(*own, strict=True)):
@@ -639,59 +572,9 @@ def _size_block(
                 inside = probs >= cut
                 inside[each, labels] = False
                 held += inside.sum(axis=1)
-            _add(sums[-1][j : j + 1], held[None] / len(cuts), group, n_groups)
+            sums[-1][j] += _whole_sums(held / len(cuts), group, n_groups)
 
 
-def _add(sums: Ints, values: Floats, cell: Ints, n_cells: int) -> None:
-    """Add values (..., n) to the sums (..., cells) of their cells, as whole numbers."""
-    flat = np.rint(values * _UNIT).reshape(-1, values.shape[-1])
-    places = (np.arange(len(flat))[:, None] * n_cells + cell).ravel()
-    sums += np.bincount(places, flat.ravel(), minlength=len(flat) * n_cells).astype(np.int64).reshape(sums.shape)
-
-
-# ---- sets without a closed form --------------------------------------------------------------------------------------
-
-
-def by_halves(
-    data: Logits, recipe: Recipe, temperatures: Floats, tick: Callable[[int, int], None] | None = None
-) -> tuple[Estimates, Floats]:
-    """Estimates and TopCovGap of sets without a closed form, from random halvings of at most some thousand rows."""
-    with warnings.catch_warnings():
-        # Halves of a small calibration set lack some classes; the noise floor is that of the same counts.
-        warnings.simplefilter("ignore", CoverageWarning)
-        result = sweep(
-            some_rows(data, recipe),
-            temperatures=temperatures,
-            methods=[recipe.score],
-            alphas=[recipe.alpha],
-            trials=_SLOW_TRIALS,
-            calibration_fraction=0,
-            cp_fraction=0.5,
-            random_state=recipe.random_state,
-            randomized=recipe.randomized,
-            allow_empty=recipe.allow_empty,
-            grouping=recipe.grouping,
-            progress=tick,
-        )
-    values = {metric: result.of_trials(metric, result.methods[0]) for metric in result.metrics}
-    size, loss = values["avg_size"], values["avg_coverage_gap"]
-    loss = np.concatenate([loss.mean(axis=1, keepdims=True), loss], axis=1)
-    spread = size.std(axis=1, ddof=1)
-    made = Estimates(
-        recipe=recipe,
-        temperatures=temperatures,
-        levels=(recipe.alpha,),
-        size=size.mean(axis=1, keepdims=True),
-        errors=(np.eye(len(temperatures)) * spread)[:, None],  # as if temperatures were not of the same rows
-        empty_fifths=values["empty_share"].mean(axis=1)[:, None, None],
-        losses=loss,
-    )
-    return made, values["top_coverage_gap"].mean(axis=1)
-
-
-def some_rows(data: Logits, recipe: Recipe) -> Logits:
-    """The rows that sets without a closed form are tried on: all, or some thousand of them."""
-    if len(data) <= _SLOW_ROWS:
-        return data
-    rows = stream(recipe.random_state, "rows tried slowly").permutation(len(data))[:_SLOW_ROWS]
-    return data.take(np.sort(rows))
+def _whole_sums(values: Floats, cell: Ints, n_cells: int) -> Ints:
+    """Sums over the rows of each cell, as whole numbers: their order cannot matter."""
+    return _sums(np.rint(values * _UNIT), cell, n_cells).astype(np.int64)

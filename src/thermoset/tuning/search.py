@@ -8,6 +8,7 @@ Among candidates (scores, groupings) whose difference the rows cannot show, the 
 simplest: LAC at T = 1 with one threshold. Among temperatures of one candidate the best estimate is taken.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,41 +20,34 @@ from thermoset.calibration import T_MAX
 from thermoset.conformal.recipe import Recipe
 from thermoset.data import Logits
 from thermoset.data.top_k import tops_of
-from thermoset.errors import InputError
+from thermoset.errors import CoverageWarning, InputError
 from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.rows import Progress, part_of
 from thermoset.scores import APS, LAC, RAPS, SAPS, Score
+from thermoset.sweeping import sweep
 from thermoset.sweeping.protocol import temperature_grid
 from thermoset.tuning.choice import Claim
-from thermoset.tuning.class_gap import ClassGaps, ClassHits, simultaneous_reach
+from thermoset.tuning.class_gap import NORMAL, ClassGaps
 from thermoset.tuning.estimates import (
     AROUND,
     STRICTER,
-    ByClass,
     Engine,
     Estimates,
     Pick,
     Request,
     Sample,
-    by_halves,
-    conformal_counts,
     largest_error,
-    laxer,
     levels_between,
+    own_ranks,
     parts_of,
 )
-from thermoset.tuning.preferences import (
-    WORDS,
-    EvenOver,
-    Preference,
-)
+from thermoset.tuning.preferences import WORDS, EvenOver, Preference
 from thermoset.tuning.worst_classes import (
+    SURE,
     Claims,
-    ClaimTest,
-    ClassMisses,
-    CrossCheck,
     Tenths,
     guess_worst,
+    looks_worst_limit,
     rows_missing,
     tenths,
     tenths_by_law,
@@ -68,11 +62,10 @@ _AROUND_STAR = (0.5, 0.7, 1.0, 1.3, 1.8, 2.5)  # multiples of T* at which strict
 _ABOVE = 1.3  # times T*: sets at stricter levels are about as small there as anywhere, on all data tried
 _ENOUGH, _ENOUGH_OF_CLASS = 100_000, 20  # calibration rows that a choice looks at, or so many for each class
 _ROWS_BY_CLASS = 40  # conformal rows of each class from which on thresholds by class are a candidate
-_CARRIED = 30  # rows of every class without which TopCovGap, which looks at the worst classes, is mostly chance
 _STEP, _STRICTEST = 0.94, 0.004  # of the levels tried for a claim, as multiples of alpha
 _MARGIN = 6.0  # over the root of the number of rows: by how much another score must beat LAC under a claim
-_CONFIDENCE, _NORMAL, _ENDS = 0.95, 1.96, (0.05, 0.95)
-_NAMES = ("T = 1", "T*", "T-hat")
+_CONFIDENCE = 0.95
+_SLOW_TRIALS, _SLOW_ROWS = 5, 5_000  # sets without a closed form cost a fit and a prediction each
 
 
 def menu(
@@ -104,12 +97,8 @@ def default_grid(calibrated: float, *, coarse: bool = False) -> Floats:
 
 
 def subsample(rows: Logits, seed: int, even: EvenOver = "class") -> Logits:
-    """The rows that a choice uses: all, or, of very many, a sample so large that more would not change it.
-
-    >>> len(subsample(Logits(np.zeros((120_000, 2)), np.zeros(120_000, dtype=int)), seed=0))
-    100000
-    """
-    count = max(_ENOUGH, _ENOUGH_OF_CLASS * parts_of(rows, even).count)
+    """The rows that a choice uses: all, or, of very many, a sample so large that more would not change it."""
+    count = max(_ENOUGH, _ENOUGH_OF_CLASS * len(parts_of(rows, even).names))
     if len(rows) <= count:
         return rows
     return rows.take(np.sort(stream(seed, "rows to choose on").permutation(len(rows))[:count]))
@@ -205,9 +194,16 @@ class Search:
         several = self.by_class and len(self.candidates) > 1
         if not several or self.even == "group" or not self.candidates[0].allow_empty:
             return False  # by group, new rows would need a group: the user must ask for that
-        in_use = conformal_counts(parts_of(self.calibration, "class").rows, self.n_conformal)
         needed = max(_ROWS_BY_CLASS, rows_needed(self.alpha))
-        return int(in_use.min()) >= needed and tops_of(self.calibration) is None
+        return int(self.own_ranks()[0].min()) >= needed and tops_of(self.calibration) is None
+
+    def own_ranks(self, n_conformal: int | None = None) -> tuple[Ints, Ints]:
+        """The conformal rows that classes will have, and the ranks of their thresholds."""
+        return own_ranks(parts_of(self.calibration, "class").counts, n_conformal or self.n_conformal, self.alpha)
+
+    def own_tenths(self, n_conformal: int | None = None) -> Tenths:
+        """Draws of the worst and best tenth of classes that have thresholds of their own, by the laws of these."""
+        return tenths_by_law(*self.own_ranks(n_conformal), self.seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +212,7 @@ class Measured:
 
     curves: list[Estimates]
     strict: list[Estimates]
-    by_class: ByClass | None
+    by_class: Estimates | None
 
     def strict_of(self, recipe: Recipe) -> Estimates | None:
         """The stricter levels of a candidate, if they were measured."""
@@ -230,8 +226,8 @@ class Measured:
 class Found:
     """What was chosen: a setting with its temperature and level, and what the choice rests on.
 
-    curve : the estimates of its candidate at the promised level; by_class : whether it has thresholds by class;
-    draws : of the worst and best tenth of classes, where all rows gave them.
+    curve : the estimates of its candidate at the promised level; draws : of the worst and best tenth of classes, where
+    all rows gave them.
     """
 
     setting: Recipe
@@ -240,8 +236,12 @@ class Found:
     met: bool = True
     tied: bool = False
     claim: Claim | None = None
-    by_class: bool = False
     draws: Tenths | None = None
+
+    @property
+    def by_class(self) -> bool:
+        """Whether thresholds by class took the place of the candidate's one threshold."""
+        return self.setting.grouping != self.curve.recipe.grouping
 
 
 def is_of_paper(recipe: Recipe) -> bool:
@@ -294,22 +294,20 @@ def _most_even(curves: Sequence[Estimates], picks: Sequence[Pick]) -> Found:
     places = list(zip(curves, picks, strict=True))
     if curves[0].one not in (None, picks[0].place) and picks[0].beats is not None:  # a budget might not allow it
         places.insert(0, (curves[0], Pick(int(curves[0].one or 0))))
-    hits = [one.hits.at([pick.place]) for one, pick in places if one.hits is not None]
     loss = [one.loss[pick.place] for one, pick in places]
     size = np.array([one.size[pick.place, one.level] for one, pick in places])
-    best = int(np.argmin(loss))
-    if not len(hits[0].sample.counts):
-        alike = np.ones(len(places), dtype=bool)
-    else:
-        joint = ClassHits.joined(hits)
-        gaps = ClassGaps(joint, simultaneous_reach(joint))
-        versus = [gaps.difference(k, best) for k in range(len(places))]
-        alike = np.array([k == best or not apart or gap < 0 for k, (gap, _, apart) in enumerate(versus)])
+    best, alike = int(np.argmin(loss)), np.ones(len(places), dtype=bool)
+    gaps = [one.gaps.at([pick.place]) for one, pick in places if one.gaps is not None]
+    if gaps:
+        joint = ClassGaps.joined(gaps)
+        versus = joint.against(best, joint.simultaneous_reach())
+        alike = ~versus.tells_apart | (versus.gap < 0)
+        alike[best] = True
     chosen = int(np.argmin(np.where(alike, size, np.inf)))
     if chosen and alike[0]:  # the simplest, where the rows cannot show that its sets are larger
         apart = [one.errors[pick.place, one.level] for one, pick in places]
         error = float(np.sqrt(((apart[chosen] - apart[0]) ** 2).sum()))
-        chosen = 0 if size[0] - size[chosen] <= _NORMAL * error else chosen
+        chosen = 0 if size[0] - size[chosen] <= NORMAL * error else chosen
     curve, pick = places[chosen]
     alone = pick if chosen == best else Pick(pick.place, met=pick.met)
     return _of_pick(curve, alone, tied=chosen != best)
@@ -318,31 +316,19 @@ def _most_even(curves: Sequence[Estimates], picks: Sequence[Pick]) -> Found:
 def _more_even_by_class(search: Search, found: Found) -> Found:
     """Thresholds by class, where their law shows that they are more even, or that they are as even and smaller."""
     own = search.measured.by_class
-    if own is None or found.curve.hits is None:
+    if own is None or found.curve.gaps is None:
         return found
-    counts, ranks = _own_ranks(search)
+    counts, ranks = search.own_ranks()
     mean, level = ranks / (counts + 1), 1 - float(exact_level(search.alpha))
     gap = float(np.sqrt(np.mean(mean * (1 - mean) / (counts + 2) + (mean - level) ** 2)))
-    low, high = ClassGaps(found.curve.hits.at([found.pick.place])).intervals[0]
+    low, high = found.curve.gaps.at([found.pick.place]).intervals()[0]
     smaller = own.size.min() < found.curve.size[found.pick.place, found.curve.level]
     return _by_class(found, own) if gap < low or (gap < high and smaller) else found
 
 
-def _own_ranks(search: Search, n_conformal: int | None = None) -> tuple[Ints, Ints]:
-    """The conformal rows that classes will have, and the ranks of their thresholds."""
-    counts = conformal_counts(parts_of(search.calibration, "class").rows, n_conformal or search.n_conformal)
-    return counts, np.array([conformal_rank(int(n), search.alpha) for n in counts])
-
-
-def own_tenths(search: Search, n_conformal: int | None = None) -> Tenths:
-    """Draws of the worst and best tenth of classes that have thresholds of their own, by the laws of these."""
-    counts, ranks = _own_ranks(search, n_conformal)
-    return tenths_by_law(counts, ranks, search.seed)
-
-
-def _by_class(found: Found, own: ByClass) -> Found:
+def _by_class(found: Found, own: Estimates) -> Found:
     setting = own.recipe.change(temperature=float(own.temperatures[np.argmin(own.size)]))
-    return replace(found, setting=setting, by_class=True, tied=False, met=True)
+    return replace(found, setting=setting, tied=False, met=True)
 
 
 def _check(search: Search, preference: Preference) -> None:
@@ -389,13 +375,13 @@ def protect(search: Search, target: float, plain: Found, n_own: int | None = Non
     rows = search.calibration
     if search.conformal is not None:
         rows, n = subsample(rows.joined(search.conformal), search.seed, search.even), len(rows) + len(search.conformal)
-    claim = Claim(claims=search.claims, shortage=rows_missing(parts_of(rows, search.even).rows))
+    claim = Claim(claims=search.claims, shortage=rows_missing(parts_of(rows, search.even).counts))
     tried = [] if claim.shortage else _finalists(search, target)
     levels = [laxest(search, engine, recipe, target, search.n_conformal) for recipe in tried]
     sizes = [_size(search, recipe, level) for recipe, level in zip(tried, levels, strict=True)]
     own = search.measured.by_class
     if tried and own is not None and own.size.min() < min(sizes):
-        draws = own_tenths(search, n_own)
+        draws = search.own_tenths(n_own)
         if float((draws.worst >= target).mean()) >= _CONFIDENCE:
             return replace(_by_class(plain, own), claim=claim, draws=draws)
     if tried:
@@ -406,8 +392,7 @@ def protect(search: Search, target: float, plain: Found, n_own: int | None = Non
             level = laxest(search, engine, recipe, target, n)
         if level is not None:
             curve = next(one for one in search.measured.curves if one.recipe == recipe.change(temperature=1.0))
-            _, hits = engine.solve(recipe, recipe.temperature, [float(exact_level(level)), laxer(recipe.alpha)])
-            draws = tenths_at(engine.sample, hits, level, n)
+            draws = tenths_at(engine.sample, engine.near_and_far(recipe, level), level, n)
             return Found(recipe.change(alpha=level), curve, Pick(0), claim=claim, draws=draws)
     return replace(plain, met=False, claim=claim)
 
@@ -450,24 +435,27 @@ def _size(search: Search, recipe: Recipe, level: str | None) -> float:
         return np.inf
     first = recipe.change(temperature=1.0) == search.candidates[0]
     handicap = 1.0 if first else 1 + _MARGIN / float(np.sqrt(len(search.calibration)))
-    place = int(np.flatnonzero(strict.temperatures == recipe.temperature)[0])
-    return handicap * strict.at(place, level)[0]
+    return handicap * strict.at(strict.place(recipe.temperature), level)[0]
 
 
 def laxest(search: Search, engine: Engine, recipe: Recipe, target: float, n_threshold: int) -> str | None:
     """The laxest level that supports the claim, as far as the rows give finite thresholds; None if none does."""
-    sample = engine.sample
-    if rows_missing(sample.parts.rows):
+    sample, most = engine.sample, 1 - target
+    if rows_missing(sample.parts.counts):
         return None
     factors = [_STEP**i for i in range(int(np.log(_STRICTEST) / np.log(_STEP)))]
     ladder = [
         level for level in levels_between(recipe.alpha, factors) if conformal_rank(n_threshold, level) <= n_threshold
     ]
-    test = ClaimTest(sample.place, sample.counts, sample.parts.count, target, n_threshold, search.seed, search.claims)
 
     def fails(level: str) -> bool:
-        _, hits = engine.solve(recipe, recipe.temperature, [float(exact_level(level)), laxer(recipe.alpha)])
-        return not test.passes(1 - hits[0], 1 - hits[1], level)
+        hits = engine.near_and_far(recipe, level)
+        misses = sample.misses(hits)
+        if search.claims == "distribution-free":
+            return looks_worst_limit(misses.near, misses.counts, misses.n_classes) > most
+        if sample.cross_check.look(1 - hits[0])[1] > most:
+            return True
+        return float((tenths(misses, level, n_threshold, search.seed).worst >= target).mean()) < SURE
 
     if not ladder or fails(ladder[-1]):
         return None
@@ -484,10 +472,56 @@ def tenths_at(sample: Sample, hits: Floats, level: Alpha, n_threshold: int) -> T
     hits : (2, n), at the level and at the laxer one. Where a few classes hold most of the misses, the model is too
     hopeful: its lower draws are moved to the limit of the cross-check, and the middle ones to its estimate.
     """
-    near, far = sample.by_part(1 - hits)
-    misses = ClassMisses(sample.counts, near, np.maximum(far, near), sample.parts.count)
-    draws = tenths(misses, level, n_threshold, sample.seed)
-    seen = CrossCheck(sample.place, len(sample.counts), sample.seed).look(1 - hits[0])
+    draws = tenths(sample.misses(hits), level, n_threshold, sample.seed)
+    rate, limit = sample.cross_check.look(1 - hits[0])
     share = np.argsort(np.argsort(draws.worst, kind="stable"), kind="stable") / max(len(draws.worst) - 1, 1)
-    most = np.interp(share, (0.05, 0.5, 0.95), (1 - seen.limit, 1 - seen.rate, 1.0), left=1 - seen.limit)
+    most = np.interp(share, (0.05, 0.5, 0.95), (1 - limit, 1 - rate, 1.0), left=1 - limit)
     return Tenths(np.maximum(np.minimum(draws.worst, most), 0.0), draws.best)
+
+
+# ---- sets without a closed form --------------------------------------------------------------------------------------
+
+
+def by_halves(
+    data: Logits, recipe: Recipe, temperatures: Floats, progress: Progress | None = None
+) -> tuple[Estimates, Floats]:
+    """Estimates and TopCovGap of sets without a closed form, from random halvings of at most some thousand rows."""
+    with warnings.catch_warnings():
+        # Halves of a small calibration set lack some classes; the noise floor is that of the same counts.
+        warnings.simplefilter("ignore", CoverageWarning)
+        result = sweep(
+            some_rows(data, recipe),
+            temperatures=temperatures,
+            methods=[recipe.score],
+            alphas=[recipe.alpha],
+            trials=_SLOW_TRIALS,
+            calibration_fraction=0,
+            cp_fraction=0.5,
+            random_state=recipe.random_state,
+            randomized=recipe.randomized,
+            allow_empty=recipe.allow_empty,
+            grouping=recipe.grouping,
+            progress=progress,
+        )
+    values = {metric: result.of_trials(metric, result.methods[0]) for metric in result.metrics}
+    size, loss = values["avg_size"], values["avg_coverage_gap"]
+    loss = np.concatenate([loss.mean(axis=1, keepdims=True), loss], axis=1)
+    spread = size.std(axis=1, ddof=1)
+    made = Estimates(
+        recipe=recipe,
+        temperatures=temperatures,
+        levels=(recipe.alpha,),
+        size=size.mean(axis=1, keepdims=True),
+        errors=(np.eye(len(temperatures)) * spread)[:, None],  # as if temperatures were not of the same rows
+        empty_fifths=values["empty_share"].mean(axis=1)[:, None, None],
+        losses=loss,
+    )
+    return made, values["top_coverage_gap"].mean(axis=1)
+
+
+def some_rows(data: Logits, recipe: Recipe) -> Logits:
+    """The rows that sets without a closed form are tried on: all, or some thousand of them."""
+    if len(data) <= _SLOW_ROWS:
+        return data
+    rows = stream(recipe.random_state, "rows tried slowly").permutation(len(data))[:_SLOW_ROWS]
+    return data.take(np.sort(rows))
