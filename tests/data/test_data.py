@@ -296,7 +296,7 @@ def test_bad_cells_are_found_across_blocks(monkeypatch):
         ([[1.0, 2.0], [3.0]], "rows of equal length"),
         (np.zeros((2, 2), dtype="datetime64[s]"), "datetime64"),
         (np.ma.masked_array(np.zeros((2, 2)), mask=True), "masked array"),
-        ("logits.npz", "of type str cannot be read"),
+        ("logits.npz", "expected an array"),
         (None, "of type NoneType cannot be read"),
         ({"a": 1}, "needs the key 'logits'; got these keys: 'a'"),
         (Unwilling(), "lives on a GPU"),

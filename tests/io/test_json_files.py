@@ -98,7 +98,7 @@ def test_text_files_of_labels(tmp_path):
     labels.write_text("1\n0\n")
     assert load(tmp_path / "val.npz", labels=labels).labels.tolist() == [0, 1]  # names, as in csv
     for text, said in (
-        ("1\n", r"must have shape \(2,\)"),
+        ("1\n", r"has 1 values for 2 rows"),
         ("1\n\n", "is missing"),
         ("1\neel\n", "not one of the 2 classes"),
     ):

@@ -317,9 +317,9 @@ def opened_logits(
 
     how = columns.how
     if not with_labels:
-        from thermoset.io.loading import column_named
+        from thermoset.io.loading import column_or_file
 
-        own = column_named(columns.labels)
+        own = column_or_file(columns.labels)[0]
         how |= {"labels": False, "ignore": [*how["ignore"], *([] if own is None else [own])]}
     if document is not None:
         how |= {"n_options": document.n_classes, "known": document.classes}

@@ -99,11 +99,7 @@ def fit_data(estimator: Any, logits: Any, labels: Any, groups: Any = None) -> Lo
 
 
 def split_data(part: Any, name: str) -> Logits:
-    """Read one part of a split: labelled `Logits`, or a pair of arrays (logits, labels).
-
-    >>> split_data(([[0.0, 1.0], [2.0, 0.0]], [1, 0]), "calibration")
-    Logits(2 rows x 2 classes, float64, labelled)
-    """
+    """Read one part of a split: labelled `Logits`, or a pair of arrays (logits, labels)."""
     if not isinstance(part, Logits | tuple) or (isinstance(part, tuple) and len(part) != 2):
         raise InputError(
             f"{name} must be Logits or a pair (logits, labels); got {type(part).__name__}. "

@@ -95,33 +95,19 @@ class Groups:
 
 
 def joined_groups(parts: Sequence[Groups]) -> Groups:
-    """The groups of all parts, one after the other, by name.
-
-    >>> joined_groups([read_groups(["b"], 1), read_groups(["a", "b"], 2)])
-    Groups(3 rows in 2 groups: a, b)
-    """
+    """The groups of all parts, one after the other, by name."""
     names = _ordered({name for part in parts for name in part.names})
     return Groups(names, np.concatenate([part.codes_among(names) for part in parts]))
 
 
 def listed_groups(names: tuple[str, ...] | list[str]) -> str:
-    """A few names, and how many more there are.
-
-    >>> listed_groups([str(i) for i in range(8)])
-    '0, 1, 2, 3, 4 and 3 more'
-    """
+    """A few names, and how many more there are."""
     few = ", ".join(printable(name, 40) for name in names[:_SHOWN])
     return few + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
 
 
 def read_groups(groups: object, n_rows: int) -> Groups:
-    """Read one name or whole number for each row; 3, 3.0 and "3" are the same group.
-
-    >>> read_groups(["b", None], 2)
-    Traceback (most recent call last):
-        ...
-    thermoset.errors.InputError: groups[1] is missing (None). Give every row a group, or drop the row.
-    """
+    """Read one name or whole number for each row; 3, 3.0 and "3" are the same group."""
     values = groups if isinstance(groups, Groups) else one_column(groups, "groups")
     if (shape := values.codes.shape if isinstance(values, Groups) else values.shape) != (n_rows,):
         raise InputError(f"groups must have shape ({n_rows},), one name or number for each row; got {shape}.")

@@ -58,13 +58,6 @@ def check_class_columns(names: Sequence[str], rows: Block, known: Collection[str
 
     A column is doubted because of its name, or because it holds whole numbers where logits have fractions; neither is
     proof, so the user says what it is.
-
-    >>> check_class_columns(["id", "cat", "dog"], np.array([[1.0, 0.5, 0.1], [2.0, 0.1, 1.5]]))
-    Traceback (most recent call last):
-        ...
-    thermoset.errors.InputError: column 'id' looks like ids. Add --id-column id or --ignore id if it is not a class, \
-or list the classes with --classes (in Python: id_column=, ignore=, classes=).
-    >>> check_class_columns(["id", "cat", "dog"], np.array([[1.5, 0.5, 0.1], [2.0, 0.1, 1.5]]))
     """
     sure, held = frozenset(known), set(names)
     for stem in DEFAULT_COLUMNS:  # next to logit_0, logit_1 and so on, which are the classes then
@@ -103,11 +96,7 @@ or list the classes with --classes (in Python: id_column=, ignore=, classes=).
 
 
 def not_a_class(name: str, why: str, option: str | None = None) -> str:
-    """What to say of a column that cannot be taken for a class: what is wrong with it, and what to type.
-
-    >>> print(not_a_class("site", "holds text")[:60])
-    column 'site' holds text. Add --ignore site if it is not a c
-    """
+    """What to say of a column that cannot be taken for a class: what is wrong with it, and what to type."""
     options = [*([] if option is None else [option]), "ignore"]
     shown = printable(name, 40)
     # an option that takes several names, with commas, wants quotes around a comma
@@ -159,11 +148,6 @@ def look_like_probabilities(rows: Block) -> bool:
     with a probability of about d at most, and n rows with d**n, which must be 1e-6 or less: one row that sums to 1 in
     six digits is enough, and so are three rows of float16. Rows of zeros and ones alone are common among small
     examples; of these it takes twenty.
-
-    >>> look_like_probabilities(np.array([[0.7, 0.2, 0.1]])), look_like_probabilities(np.array([[1.0, 0.0]]))
-    (True, False)
-    >>> look_like_probabilities(np.log([[0.7, 0.2, 0.1]])), look_like_probabilities(np.eye(20))
-    (False, True)
     """
     if not len(rows) or not 0 <= rows[0, 0] <= 1:  # all that is done for nearly every block of logits
         return False
@@ -307,16 +291,7 @@ def judged_rows() -> Iterator[None]:
 
 
 def judge_rows(*parts: "Logits") -> str:
-    """Warn of what labelled rows show, in one or more parts of one file; signs of training rows, if there are any.
-
-    >>> from thermoset.data import Logits
-    >>> rows = np.eye(3)[np.arange(120) % 3] * 4 + np.random.default_rng(0).normal(size=(120, 3))
-    >>> with warnings.catch_warnings(record=True) as said:
-    ...     warnings.simplefilter("always")
-    ...     signs = judge_rows(Logits(rows, (np.arange(120) + 1) % 3))
-    >>> said[0].category.__name__, signs
-    ('SuspiciousRowsWarning', '')
-    """
+    """Warn of what labelled rows show, in one or more parts of one file; signs of training rows, if there are any."""
     if _quiet.get():
         return ""
     labels = np.concatenate([part.require_labels("judging rows") for part in parts])

@@ -26,11 +26,7 @@ _LONGEST = 20  # digits of a name that can be a label: of 64 bits, and a sign
 
 
 def class_names(classes: object, n_classes: int) -> tuple[str, ...]:
-    """Check that `classes` are `n_classes` different names; whole numbers become text.
-
-    >>> class_names(["cat", "dog"], 2), class_names([10, 20], 2)
-    (('cat', 'dog'), ('10', '20'))
-    """
+    """Check that `classes` are `n_classes` different names; whole numbers become text."""
     if isinstance(classes, (str, bytes)) or not isinstance(classes, Iterable):
         raise InputError(
             f"classes must be a sequence of {n_classes} names, one per column of logits; got {quoted(classes)}."
@@ -88,13 +84,6 @@ def label_indices(labels: object, shape: tuple[int, ...], classes: tuple[str, ..
 
     Text is a name. A whole number is the number of a column, counted from 0. Where classes are called by whole numbers
     it may be a name as well: what can be read in one way is read so, what can be read in two is refused.
-
-    >>> label_indices(["dog", "cat"], (2, 2), ("cat", "dog"))
-    array([1, 0])
-    >>> label_indices([1.0, 0.0], (2, 2), None)
-    array([1, 0])
-    >>> label_indices([20, 10], (2, 2), ("10", "20"))
-    array([1, 0])
     """
     if isinstance(labels, (list, tuple)) and len(labels) and all(isinstance(label, str) for label in labels):
         _check_length((len(labels),), shape)
@@ -126,11 +115,7 @@ def _named_indices(labels: object, shape: tuple[int, ...], classes: tuple[str, .
 
 
 def column_indices(labels: object, shape: tuple[int, ...], classes: tuple[str, ...] | None) -> Ints:
-    """The same where whole numbers are column numbers, whatever classes are called: in files and in training loops.
-
-    >>> column_indices([1, 2, 1], (3, 3), ("1", "2", "3"))
-    array([1, 2, 1])
-    """
+    """The same where whole numbers are column numbers, whatever classes are called: in files and in training loops."""
     as_text = isinstance(labels, (list, tuple)) and len(labels) > 0 and isinstance(labels[0], str)
     return label_indices(labels, shape, classes if as_text or _read(labels, shape).dtype.kind in "UT" else None)
 
@@ -141,13 +126,7 @@ def partial_indices(
     classes: tuple[str, ...] | None,
     read: Callable[[object, tuple[int, ...], tuple[str, ...] | None], Ints] = label_indices,
 ) -> Ints:
-    """The same where labels may be missing: -1, NaN, None, pandas' NA or a blank text; such rows get -1.
-
-    >>> partial_indices(["dog", ""], (2, 2), ("cat", "dog"))
-    array([ 1, -1])
-    >>> partial_indices([1.0, np.nan, -1], (3, 2), None)
-    array([ 1, -1, -1])
-    """
+    """The same where labels may be missing: -1, NaN, None, pandas' NA or a blank text; such rows get -1."""
     values = one_column(labels, "labels")
     _check_length(values.shape, shape)
     missing = _missing_among(values, classes)
@@ -282,11 +261,7 @@ def _wrong(row: Any, message: str) -> InputError:
 
 
 def checked_weights(weights: Any, n_rows: int) -> Floats:
-    """Read the importance weights of rows: finite and not negative; only the ratio of two weights matters.
-
-    >>> checked_weights([2, 0.5], 2)
-    array([2. , 0.5])
-    """
+    """Read the importance weights of rows: finite and not negative; only the ratio of two weights matters."""
     values = one_column(weights, "weights")
     if values.shape != (n_rows,):
         raise InputError(f"weights must have shape ({n_rows},), one number for each row; got {values.shape}.")

@@ -182,11 +182,7 @@ def _check_shape(shape: tuple[int, ...], name: str) -> None:
 
 
 def one_column(value: Any, name: str) -> NDArray[Any]:
-    """Read one value a row from a list, array, tensor or series; mixed and missing values come as objects.
-
-    >>> one_column(["a", None], "groups")
-    array(['a', None], dtype=object)
-    """
+    """Read one value a row from a list, array, tensor or series; mixed and missing values come as objects."""
     if is_instance(value, "pandas", "Series", "Index", "Categorical"):
         return np.asarray(value) if isinstance(value.dtype, np.dtype) else np.asarray(value, dtype=object)
     if is_instance(value, "polars", "Series"):
@@ -260,11 +256,7 @@ def are_whole(names: Sequence[object]) -> bool:
 
 
 def column_classes(columns: Iterable[object]) -> tuple[str, ...] | None:
-    """Take column names for class names if they all are strings and more than a running number.
-
-    >>> column_classes(["cat", "dog"]), column_classes(["logit_0", "logit_1"]), column_classes([0, 1])
-    (('cat', 'dog'), None, None)
-    """
+    """Take column names for class names if they all are strings and more than a running number."""
     names = list(columns)
     texts = tuple(name for name in names if isinstance(name, str))
     if not names or len(texts) != len(names):
@@ -315,9 +307,6 @@ def unpack_output(value: Any) -> Output | None:
 
     Hugging Face's `PredictionOutput` and `EvalPrediction` have `predictions` and `label_ids`. A mapping, as its
     `ModelOutput`, an open npz archive or a plain dict, has `logits` and `labels` or `label`.
-
-    >>> unpack_output({"logits": [[0.0, 1.0]], "labels": [1]})
-    Output(logits=[[0.0, 1.0]], labels=[1], classes=None, groups=None)
     """
     if isinstance(value, Mapping):
         if "logits" not in value:
@@ -393,11 +382,7 @@ def checked_options(n_options: object) -> int | None:
 
 
 def read_ragged(rows: Any, name: str) -> list[NDArray[np.float64]]:
-    """Read one list of numbers for each row; their lengths may differ.
-
-    >>> read_ragged([[-1.0, -2.0], [-3.0]], "loglikelihoods")
-    [array([-1., -2.]), array([-3.])]
-    """
+    """Read one list of numbers for each row; their lengths may differ."""
     try:
         items = list(rows)
     except TypeError:
@@ -420,10 +405,6 @@ def pad_options(rows: Sequence[NDArray[np.float64]], lengths: object, n_options:
     """Stack rows of different lengths, divided by the lengths of their options if those are given.
 
     Options that a row does not have are -inf, masked classes.
-
-    >>> pad_options([np.array([-1.0, -2.0]), np.array([-3.0])], None, None)
-    array([[ -1.,  -2.],
-           [ -3., -inf]])
     """
     sizes = [np.ones(len(row)) for row in rows] if lengths is None else read_ragged(lengths, "lengths")
     if [len(row) for row in rows] != [len(row) for row in sizes]:

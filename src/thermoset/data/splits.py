@@ -91,11 +91,7 @@ def _size(part: Any, n_rows: int) -> int:
 
 
 def split_codes(split_by: object, n_rows: int) -> Ints:
-    """Give values of rows numbers by first appearance, so that they do not matter to a split, but for being equal.
-
-    >>> split_codes(["b", "a", "b"], 3)
-    array([0, 1, 0])
-    """
+    """Give values of rows numbers by first appearance, so that they do not matter to a split, but for being equal."""
     # A list may hold tuples, which are good values, but NumPy would make a second axis of them.
     plain = isinstance(split_by, (list, tuple))
     column = None if plain else one_column(split_by, "split_by")
@@ -140,11 +136,7 @@ def _grouped_order(codes: Ints, sizes: list[int], rng: np.random.Generator) -> t
 
 
 def row_index(rows: object, n_rows: int) -> Any:
-    """Read what selects rows: a slice, or row numbers or a boolean mask as an array; at least one row, and only rows.
-
-    >>> row_index([2, 0], 3), row_index(slice(1, 3), 3)
-    (array([2, 0]), slice(1, 3, None))
-    """
+    """Read what selects rows: a slice, or row numbers or a boolean mask as an array; at least one row."""
     index = rows if isinstance(rows, slice) else np.asarray(rows)
     if isinstance(index, np.ndarray):
         if index.ndim != 1 or (index.size and index.dtype.kind not in "iub"):
@@ -161,14 +153,7 @@ def row_index(rows: object, n_rows: int) -> Any:
 
 @contextmanager
 def rows_of_user(numbers: Ints | None) -> Iterator[None]:
-    """Count rows in messages as the user counts them while working on some rows, by their numbers; None for all rows.
-
-    >>> with rows_of_user(np.array([3, 5, 8])):
-    ...     raise InputError("is wrong.", row=2, name="logits")
-    Traceback (most recent call last):
-        ...
-    thermoset.errors.InputError: logits[8] is wrong.
-    """
+    """Count rows in messages as the user counts them, while working on the rows of these numbers; None for all."""
     try:
         yield
     except InputError as error:

@@ -257,11 +257,7 @@ def _first_true(mask: Any) -> int:
 
 
 def names_from_json(text: str | bytes) -> list[str]:
-    """Read class names from the metadata of a file.
-
-    >>> names_from_json('["cat", "dog"]')
-    ['cat', 'dog']
-    """
+    """Read class names from the metadata of a file."""
     try:
         names = json.loads(text)
     except (ValueError, RecursionError):

@@ -33,22 +33,14 @@ LONGEST_MESSAGE = 1000
 
 
 def as_path(path: object) -> Path:
-    """Take the name of a file.
-
-    >>> as_path("val.npz").name
-    'val.npz'
-    """
+    """Take the name of a file."""
     if not isinstance(path, (str, os.PathLike)) or "\0" in os.fspath(path):
         raise InputError(f"path must be the name of a file; got {path!r}.")
     return Path(path)
 
 
 def known_suffix(path: Path, suffixes: tuple[str, ...]) -> str:
-    """Return the suffix, in small letters, if it is one of those known.
-
-    >>> known_suffix(Path("VAL.NPZ"), (".npz", ".npy"))
-    '.npz'
-    """
+    """Return the suffix, in small letters, if it is one of those known."""
     suffix = suffix_of(path)
     if suffix not in suffixes:
         more = _WAYS_OUT.get(path.suffix.lower(), "")
@@ -57,11 +49,7 @@ def known_suffix(path: Path, suffixes: tuple[str, ...]) -> str:
 
 
 def suffix_of(path: Path) -> str:
-    """The ending that says what kind of file it is, in small letters; of packed text with the ending before it.
-
-    >>> suffix_of(Path("val.CSV.gz")), suffix_of(Path("val.v2.npz"))
-    ('.csv.gz', '.npz')
-    """
+    """The ending that says what kind of file it is, in small letters; of packed text with the ending before it."""
     last = path.suffix.lower()
     return f"{Path(path.stem).suffix.lower()}{last}" if last == ".gz" else last
 
@@ -121,12 +109,6 @@ def errors_about(path: Path, done: str = "read") -> Iterator[None]:
     """Begin what is said about bad input with the path of the file, and of trouble with disk and memory.
 
     Whatever a file or its name brings into a message, it stays one line of plain text.
-
-    >>> with errors_about(Path("val.npz")):
-    ...     raise InputError("holds nothing.")
-    Traceback (most recent call last):
-        ...
-    thermoset.errors.InputError: val.npz: holds nothing.
     """
     try:
         yield
@@ -148,14 +130,7 @@ def errors_about(path: Path, done: str = "read") -> Iterator[None]:
 
 
 def need(module: str, extra: str, purpose: str) -> ModuleType:
-    """Import an optional module, or say which extra brings it.
-
-    >>> need("nothing", "io", "it")
-    Traceback (most recent call last):
-        ...
-    thermoset.errors.MissingExtraError: it needs nothing, which is not installed. Run: pip install 'pyarrow>=16' \
-'safetensors>=0.4.3'
-    """
+    """Import an optional module, or say which extra brings it."""
     try:
         return importlib.import_module(module)
     except ImportError:
@@ -163,21 +138,14 @@ def need(module: str, extra: str, purpose: str) -> ModuleType:
 
 
 def byte_limit(max_bytes: int | None) -> int:
-    """Read what `max_bytes` takes: a number of bytes, or None for half of the machine's memory.
-
-    >>> byte_limit(1000), byte_limit(None) == physical_memory() // 2
-    (1000, True)
-    """
+    """Read what `max_bytes` takes: a number of bytes, or None for half of the machine's memory."""
     if max_bytes is None:
         return physical_memory() // 2
     return whole_number(max_bytes, "max_bytes", 0, MOST_BYTES, "Omit it for half of the memory.")
 
 
 def check_size(n_bytes: int, max_bytes: int, what: str) -> None:
-    """Refuse to read what would not fit, before anything is allocated.
-
-    >>> check_size(8, 10, "array 'logits'")
-    """
+    """Refuse to read what would not fit, before anything is allocated."""
     if n_bytes > max_bytes:
         raise FileFormatError(
             f"{what} declares {n_bytes:,} bytes, above the limit of {max_bytes:,}. "

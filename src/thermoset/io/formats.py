@@ -76,9 +76,5 @@ SUFFIXES = tuple(
 
 
 def format_of(suffix: str) -> Format:
-    """The format of an ending that is known.
-
-    >>> format_of(".pth") is FORMATS[".pt"]
-    True
-    """
+    """The format of an ending that is known."""
     return FORMATS[ALIASES.get(suffix, suffix)]

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.data import Logits, as_logits, with_columns
+from thermoset.data import Groups, Logits
+from thermoset.data.groups import read_groups
 from thermoset.data.guards import warn_of_probabilities
 from thermoset.data.labels import column_indices, partial_indices
 from thermoset.data.reading import one_column
@@ -31,7 +32,7 @@ from thermoset.io.formats import SUFFIXES, format_of
 from thermoset.io.numpy import npy_column, siblings
 from thermoset.io.roles import checked_columns, named_column, numbered, request
 from thermoset.io.roles import read_values as values_of
-from thermoset.io.source import hive_value, open_source, open_table
+from thermoset.io.source import Source, hive_value, open_source, open_table
 from thermoset.io.table import Held, Table
 from thermoset.io.top_k import top_table
 from thermoset.quoting import quoted
@@ -125,12 +126,13 @@ def load(
     ...     load(f"{folder}/val.npz")
     Logits(2 rows x 2 classes, float64, labelled)
     """
-    label_file, group_file = value_file(labels), value_file(groups)
+    label_column, label_file = column_or_file(labels)
+    group_column, group_file = column_or_file(groups)
     asked = request(
         probabilities,
         max_bytes,
-        labels=column_named(labels),
-        groups=column_named(groups),
+        labels=label_column,
+        groups=group_column,
         classes=classes,
         id_column=id_column,
         ignore=ignore,
@@ -144,17 +146,10 @@ def load(
         check_size(max(source.n_bytes, source.path.stat().st_size), asked.max_bytes, "the file")
     source.check_columns()
     rows = source.rows(0, source.n_rows)
-    if (found := source.labels()) is not None:
-        rows = rows.labelled(found)
-    if label_file is not None:
-        with errors_about(source.path):
-            values = numbered(file_values(label_file, asked.max_bytes), rows.classes)
-            rows = with_columns(rows, column_indices(values, (rows.n_rows, rows.n_classes), rows.classes))
+    found = source.labels() if label_file is None else labels_in(label_file, source, rows.n_rows)
+    rows = rows if found is None else rows.labelled(found)
     warn_of_probabilities(rows)
-    if group_file is None:
-        return rows
-    with errors_about(group_file):
-        return as_logits(rows, groups=file_values(group_file, asked.max_bytes))
+    return rows if group_file is None else rows.grouped(groups_in(group_file, asked.max_bytes, rows.n_rows))
 
 
 def save(path: FilePath, logits: Logits) -> None:
@@ -198,35 +193,18 @@ def table_of(logits: Logits) -> Table:
 
 
 def is_value_file(name: object) -> bool:
-    """Whether a name is that of a file that holds one value for each row.
-
-    >>> is_value_file("sites.txt"), is_value_file("site")
-    (True, False)
-    """
+    """Whether a name is that of a file that holds one value for each row."""
     return isinstance(name, (str, os.PathLike)) and Path(name).suffix.lower() in VALUE_SUFFIXES
 
 
-def column_named(name: FilePath | Literal[False] | None) -> str | None:
-    """The column or array that is meant where the name of one, or of a file, may be given; None if it is neither.
-
-    >>> column_named("target"), column_named("labels.txt"), column_named(False)
-    ('target', None, None)
-    """
-    return str(as_path(name)) if name and not _is_file(name) else None
-
-
-def value_file(name: FilePath | Literal[False] | None) -> Path | None:
-    """The file that is meant in the same place, which must be there; None if it is a column, or nothing.
-
-    >>> value_file("target") is None
-    True
-    """
-    return existing(name, VALUE_SUFFIXES)[0] if name and _is_file(name) else None
-
-
-def _is_file(name: FilePath) -> bool:
-    """Whether a file is meant: by its ending, or because it is there, under a name that ends like that of a file."""
-    return is_value_file(name) or not isinstance(name, str) or (Path(name).suffix != "" and Path(name).is_file())
+def column_or_file(name: FilePath | Literal[False] | None) -> tuple[str | None, Path | None]:
+    """What is meant where a column, array or key may be named, or a file of values, which must be there."""
+    if not name:
+        return None, None
+    is_there = isinstance(name, str) and Path(name).suffix != "" and Path(name).is_file()
+    if is_there or is_value_file(name) or not isinstance(name, str):
+        return None, existing(name, VALUE_SUFFIXES)[0]
+    return str(as_path(name)), None
 
 
 def file_values(path: Path, max_bytes: int) -> NDArray[Any]:
@@ -238,6 +216,25 @@ def file_values(path: Path, max_bytes: int) -> NDArray[Any]:
     except UnicodeDecodeError as error:
         raise FileFormatError(f"{path.name} is not UTF-8 text ({error.reason} at byte {error.start}).") from None
     return np.array([line.strip() for line in lines], dtype=object)
+
+
+def labels_in(file: Path, source: Source, n_rows: int) -> NDArray[np.int64]:
+    """The labels of some rows, which begin with those of a source, from a file of their own."""
+    with errors_about(file):
+        values = numbered(_one_each(file_values(file, source.request.max_bytes), n_rows), source.classes)
+        return column_indices(values, (n_rows, source.n_classes), source.classes)
+
+
+def groups_in(file: Path, max_bytes: int, n_rows: int) -> Groups:
+    """The groups of some rows from a file of their own."""
+    with errors_about(file):
+        return read_groups(_one_each(file_values(file, max_bytes), n_rows), n_rows)
+
+
+def _one_each(values: NDArray[Any], n_rows: int) -> NDArray[Any]:
+    if len(values) != n_rows:
+        raise InputError(f"has {len(values)} values for {n_rows} rows. Pass one per row, in the order of the rows.")
+    return values
 
 
 # -- values of one column ----------------------------------------------------------------------------------------------
@@ -361,23 +358,23 @@ def read_partial_labels(
     array([ 1, -1])
     """
     shape, known = (rows.n_rows, rows.n_classes), rows.classes
-    if labels is not None and is_value_file(labels):
-        file = existing(labels, VALUE_SUFFIXES)[0]
-        with errors_about(file):
-            values = numbered(file_values(file, byte_limit(max_bytes)), known)
+    label_column, label_file = column_or_file(labels)
+    if label_file is not None:
+        with errors_about(label_file):
+            values = numbered(file_values(label_file, byte_limit(max_bytes)), known)
             return partial_indices(values, shape, known, column_indices)
-    named = column_named(labels)
-    beside = (*checked_columns(ignore), *(name for name in (column_named(groups), id_column) if name is not None))
+    named = [name for name in (column_or_file(groups)[0], id_column) if name is not None]
+    beside = (*checked_columns(ignore), *named)
     asked = request(
-        probabilities, max_bytes, labels=named, classes=classes, ignore=beside, doubt=False, find_groups=False
+        probabilities, max_bytes, labels=label_column, classes=classes, ignore=beside, doubt=False, find_groups=False
     )
-    paths = list(found_shards(where, sidecars=(*beside, *([] if named is None else [named]))))
+    paths = found_shards(where, sidecars=asked.named)
     found = [open_source(path, asked, fewest=0).label_values() for path in paths]
     if all(one is None for one in found):
         return None
-    if any(one is None for one in found):
-        without = next(path for path, one in zip(paths, found, strict=True) if one is None)
-        raise InputError(f"{without}: has no labels, but other files do. Add them as separate batches.")
+    for path, one in zip(paths, found, strict=True):
+        if one is None:
+            raise InputError(f"{path}: has no labels, but other files do. Add them as separate batches.")
     values = found[0] if len(found) == 1 else list(chain.from_iterable(one_column(one, "labels") for one in found))
     with errors_about(paths[0]):
         return partial_indices(values, shape, known, column_indices)

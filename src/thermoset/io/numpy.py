@@ -92,11 +92,7 @@ def beside(path: Path, request: Request) -> dict[str, Column]:
 
 
 def sibling(path: Path, what: str) -> Path:
-    """Name the file that holds something else about the rows of an array.
-
-    >>> sibling(Path("val_logits.npy"), "site").name, sibling(Path("val.zarr"), "labels").name
-    ('val_site.npy', 'val_labels.npy')
-    """
+    """Name the file that holds something else about the rows of an array."""
     array = path.with_suffix(".npy") if path.suffix.lower() != ".npy" else path
     for word in ("logits", "probs", "probabilities"):
         head, found, tail = array.name.rpartition(word)
@@ -106,11 +102,7 @@ def sibling(path: Path, what: str) -> Path:
 
 
 def siblings(path: Path) -> tuple[Path, ...]:
-    """The files of labels, class names and groups that belong to an array.
-
-    >>> [file.name for file in siblings(Path("val_logits.npy"))]
-    ['val_labels.npy', 'val_classes.npy', 'val_groups.npy']
-    """
+    """The files of labels, class names and groups that belong to an array."""
     return tuple(sibling(path, name) for name in ("labels", "classes", "groups"))
 
 

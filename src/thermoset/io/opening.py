@@ -1,6 +1,5 @@
 """Files that need not fit into memory: many as one set of rows (`open`), or one in blocks of rows (`open_blocks`)."""
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -8,19 +7,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thermoset.bounds import whole_number
-from thermoset.data import Groups, Logits
-from thermoset.data.groups import joined_groups, read_groups
+from thermoset.data import Logits
+from thermoset.data.groups import joined_groups
 from thermoset.data.guards import warn_of_probabilities
-from thermoset.data.labels import column_indices
 from thermoset.data.stored import StoredLogits
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import MOST_BYTES, FilePath, errors_about, existing
 from thermoset.io.finding import Where, found_shards
-from thermoset.io.loading import VALUE_SUFFIXES, column_named, file_values, is_value_file
-from thermoset.io.roles import numbered, request, texts
+from thermoset.io.loading import VALUE_SUFFIXES, column_or_file, groups_in, is_value_file, labels_in
+from thermoset.io.roles import request, texts
 from thermoset.io.source import Source, open_source
 from thermoset.io.table import Column
 from thermoset.io.top_k import TopColumns
@@ -94,70 +91,53 @@ def open(  # noqa: A001  # users write ts.open; nothing in this module opens a f
     ...     print(rows.n_rows, rows.n_classes, rows.labels)
     6 2 [0 1 0 1 0 1]
     """
-    column = column_named(groups)
-    own = column_named(labels) if isinstance(labels, (str, os.PathLike)) else None
+    many = list(labels) if isinstance(labels, (list, tuple)) else None
+    label_column, label_file = (None, None) if many is not None else column_or_file(labels)  # type: ignore[arg-type]
+    group_column, group_file = column_or_file(groups)
     asked = request(
         probabilities,
         max_bytes,
-        labels=own,
-        groups=column,
+        labels=label_column,
+        groups=group_column,
         classes=classes,
         id_column=id_column,
         ignore=ignore,
         known=known,
         n_options=n_options,
-        find_labels=labels is None or own is not None,
-        find_groups=groups is None or column is not None,
+        find_labels=labels is None or label_column is not None,
+        find_groups=group_file is None,
     )
-    sidecars = (*asked.ignored, *(name for name in (column, own) if name is not None))
-    sources = [open_source(path, asked) for path in found_shards(where, sidecars=sidecars)]
-    first = sources[0]
+    named = (*asked.ignored, *(name for name in (group_column, label_column) if name is not None))
+    sources = [open_source(path, asked) for path in found_shards(where, sidecars=named)]
+    first, n_rows = sources[0], sum(one.n_rows for one in sources)
     for one in sources:
         with errors_about(one.path):
             _check_like(one, first)
     if not allow_duplicates:
         _check_once([one.path for one in sources])
     first.check_columns()  # the others have the same
-    n_rows = sum(one.n_rows for one in sources)
-    if labels is None or labels is False or own is not None:
-        known_labels = [found for one in sources if (found := one.labels()) is not None]
-    elif isinstance(labels, (str, os.PathLike)):
-        known_labels = [_file_labels(labels, n_rows, first)]
-    elif len(labels) != len(sources):
-        raise InputError(f"labels must be one file, or one for each of {len(sources)} shards; got {len(labels)}.")
+    if label_file is not None:
+        of_labels = [labels_in(label_file, first, n_rows)]
+    elif many is not None:
+        if len(many) != len(sources):
+            raise InputError(f"labels must be one file, or one for each of {len(sources)} shards; got {len(many)}.")
+        files = [existing(file, VALUE_SUFFIXES)[0] for file in many]
+        of_labels = [labels_in(file, one, one.n_rows) for file, one in zip(files, sources, strict=True)]
     else:
-        known_labels = [_file_labels(file, one.n_rows, one) for file, one in zip(labels, sources, strict=True)]
-    if groups is not None and column is None:
-        path = existing(groups, VALUE_SUFFIXES)[0]
-        with errors_about(path):
-            of_groups: Groups | None = read_groups(_one_each(file_values(path, asked.max_bytes), n_rows), n_rows)
+        of_labels = [known_labels for one in sources if (known_labels := one.labels()) is not None]
+    if group_file is not None:
+        of_groups = [groups_in(group_file, asked.max_bytes, n_rows)]
     else:
-        known_groups = [one.groups() for one in sources if one.layout.groups is not None]
-        of_groups = joined_groups([one for one in known_groups if one is not None]) if known_groups else None
+        of_groups = [known_groups for one in sources if (known_groups := one.groups()) is not None]
     # What goes to other processes is the scores alone, with names that are in memory once.
-    shards = [
-        replace(
-            one, classes=first.classes, layout=one.layout._replace(labels=None, groups=None, classes=None, columns=())
-        )
-        for one in sources
-    ]
-    rows = StoredLogits.of(shards, np.concatenate(known_labels) if known_labels else None, of_groups)
+    layouts = [one.layout._replace(labels=None, groups=None, classes=None, columns=()) for one in sources]
+    pairs = zip(sources, layouts, strict=True)
+    shards = [replace(one, classes=first.classes, layout=layout) for one, layout in pairs]
+    rows = StoredLogits.of(
+        shards, np.concatenate(of_labels) if of_labels else None, joined_groups(of_groups) if of_groups else None
+    )
     warn_of_probabilities(rows)
     return rows
-
-
-def _file_labels(name: FilePath, n_rows: int, source: Source) -> NDArray[np.int64]:
-    """The labels of some rows from a file of their own."""
-    file = existing(name, VALUE_SUFFIXES)[0]
-    with errors_about(file):
-        values = _one_each(file_values(file, source.request.max_bytes), n_rows)
-        return column_indices(numbered(values, source.classes), (n_rows, source.n_classes), source.classes)
-
-
-def _one_each(values: NDArray[Any], n_rows: int) -> NDArray[Any]:
-    if len(values) != n_rows:
-        raise InputError(f"has {len(values)} values for {n_rows} rows. Pass one per row, in the order of the shards.")
-    return values
 
 
 def _check_like(one: Source, first: Source) -> None:
@@ -183,10 +163,11 @@ def _check_like(one: Source, first: Source) -> None:
     if one.dtype != first.dtype:
         raise InputError(f"gives {one.dtype} where {first.path} gives {first.dtype}. Save all shards in one type.")
     for what in ("labels", "groups"):
-        has_it = getattr(one.layout, what) is not None
-        if has_it != (getattr(first.layout, what) is not None):
-            said = f"has {what}" if has_it else f"has no {what}"
-            raise InputError(f"{said}, unlike {first.path}. Give all shards {what}, or none.")
+        mine, others = (getattr(source.layout, what) is not None for source in (one, first))
+        if mine != others:
+            raise InputError(
+                f"has {'' if mine else 'no '}{what}, unlike {first.path}. Give all shards {what}, or none."
+            )
 
 
 def _check_once(paths: Sequence[Path]) -> None:

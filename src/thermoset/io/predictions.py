@@ -52,11 +52,7 @@ class PredictionBlock(NamedTuple):
 
 
 def prediction_block(label: NDArray[Any], confidence: NDArray[Any], sets: NDArray[Any]) -> PredictionBlock:
-    """Gather the labels that are in each set.
-
-    >>> prediction_block(np.array([1]), np.array([0.75]), np.array([[False, True, True]])).members
-    array([1, 2], dtype=int32)
-    """
+    """Gather the labels that are in each set."""
     # Flat, because NumPy takes several times as long to find what is true in two dimensions.
     width = sets.shape[1]
     found = np.flatnonzero(sets)
@@ -66,12 +62,7 @@ def prediction_block(label: NDArray[Any], confidence: NDArray[Any], sets: NDArra
 
 
 def joined_blocks(blocks: Sequence[PredictionBlock]) -> PredictionBlock:
-    """The rows of all blocks, one after another; there may be none.
-
-    >>> one = prediction_block(np.array([1]), np.array([0.75]), np.array([[False, True, True]]))
-    >>> joined_blocks([one, one]).offsets
-    array([0, 2, 4])
-    """
+    """The rows of all blocks, one after another; there may be none."""
     label, confidence, size, members = (
         np.concatenate([np.empty(0, dtype), *(block[place] for block in blocks)])
         for place, dtype in enumerate((np.int32, np.float64, np.int32, np.int32))
@@ -81,13 +72,7 @@ def joined_blocks(blocks: Sequence[PredictionBlock]) -> PredictionBlock:
 
 
 class ArrowPredictions:
-    """Predictions as columns of Arrow; labels are names where classes have names, else column numbers.
-
-    >>> import pyarrow
-    >>> block = prediction_block(np.array([1]), np.array([0.75]), np.array([[False, True]]))
-    >>> ArrowPredictions(pyarrow, ("cat", "dog")).columns(block)["set"].to_pylist()
-    [['dog']]
-    """
+    """Predictions as columns of Arrow; labels are names where classes have names, else column numbers."""
 
     def __init__(self, arrow: ModuleType, names: Names) -> None:
         self._arrow = arrow

@@ -193,11 +193,7 @@ def _padded_scores(width: int, record: Fields, row: int) -> list[float]:
 
 
 def _option_scores(record: Fields, row: int) -> list[float]:
-    """The log-likelihood of each option.
-
-    >>> _option_scores({"filtered_resps": [["-4.5", "False"], ["-2.25", "True"]]}, 0)
-    [-4.5, -2.25]
-    """
+    """The log-likelihood of each option."""
     responses = record.get(RESPONSES)
     if not isinstance(responses, list) or not responses or not all(map(_is_pair, responses)):
         raise FileFormatError(
@@ -222,11 +218,7 @@ def _score(value: Any, row: int) -> float:
 
 
 def _gold_option(record: Fields, row: int) -> int:
-    """The position of the right option.
-
-    >>> _gold_option({"target": "1", "acc": 1.0, "filtered_resps": [[-4.5, "False"], [-2.25, "True"]]}, 0)
-    1
-    """
+    """The position of the right option."""
     target, scores = record.get("target"), _option_scores(record, row)
     what = f"record {row}: target"
     gold = _position(target, record, len(scores), what)

@@ -70,11 +70,7 @@ def request(
     groups: str | None = None,
     **how: bool,
 ) -> Request:
-    """Check what a user said of columns; none can be a class and something else.
-
-    >>> request(id_column="row", classes=["cat", "dog"]).classes
-    ('cat', 'dog')
-    """
+    """Check what a user said of columns; none can be a class and something else."""
     if id_column is not None and not isinstance(id_column, str):
         raise InputError(f"id_column must be the name of a column; got {quoted(id_column)}.")
     names = None if classes is None else checked_columns(classes, "classes")
@@ -91,11 +87,7 @@ def request(
 
 
 def checked_columns(names: object, what: str = "ignore") -> tuple[str, ...]:
-    """Names of columns that a user listed.
-
-    >>> checked_columns(["patient", "age"])
-    ('patient', 'age')
-    """
+    """Names of columns that a user listed."""
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
         raise InputError(f"{what} must be a list of names of columns; got {quoted(names)}.")
     return tuple(names)
@@ -166,11 +158,7 @@ def named_column(table: Table, name: str) -> Column:
 
 
 def first_of(names: Collection[str], held: Collection[str]) -> str | None:
-    """Return the first of `names` that is held.
-
-    >>> first_of(LABELS, ["logits", "label"])
-    'label'
-    """
+    """Return the first of `names` that is held."""
     return next((name for name in names if name in held), None)
 
 
@@ -207,11 +195,7 @@ def _called(names: Collection[str], held: Collection[str], asked: Request, other
 
 
 def list_name(held: Collection[str], probabilities: bool) -> str | None:
-    """Find the column whose cells are whole rows; timm's inference script calls it `logit` or `prob`.
-
-    >>> list_name(["filename", "logit"], probabilities=False)
-    'logit'
-    """
+    """Find the column whose cells are whole rows; timm's inference script calls it `logit` or `prob`."""
     return first_of((*PROBABILITIES, "prob") if probabilities else ("logits", "logit"), held)
 
 
@@ -313,11 +297,7 @@ def named_classes(asked: Request, found: Any) -> Any:
 
 
 def texts(values: NDArray[Any]) -> NDArray[Any]:
-    """Values of rows with bytes as text.
-
-    >>> texts(np.array([b"north", b"south"]))
-    array(['north', 'south'], dtype='<U5')
-    """
+    """Values of rows with bytes as text."""
     if values.dtype.kind == "U" and values.size and values.view(f"{values.dtype.str[0]}u4").max() > sys.maxunicode:
         raise FileFormatError("contains bytes that are not text: damaged. Save it again.")
     return np.char.decode(values, "utf-8", "replace") if values.dtype.kind == "S" else values
@@ -333,11 +313,6 @@ def numbered(values: Any, classes: Sequence[str] | None, columns: Sequence[str] 
     """Labels as they are meant: texts that are whole numbers are column numbers, if no class is called like one.
 
     Where each class has a column, and columns are called 1, 2, 3, the number 1 is a name.
-
-    >>> numbered(np.array(["1", "0"], dtype=object), ("cat", "dog")).tolist()
-    [1.0, 0.0]
-    >>> numbered(np.array([1, 2]), ("1", "2"), ("1", "2"))
-    ['1', '2']
     """
     items = np.asarray(values).tolist()
     known = [one for one in items if one is not None]
@@ -352,20 +327,12 @@ def numbered(values: Any, classes: Sequence[str] | None, columns: Sequence[str] 
 
 
 def is_whole(text: str) -> bool:
-    """Whether a text is a whole number.
-
-    >>> is_whole("12"), is_whole("cat"), is_whole("1.5")
-    (True, False, False)
-    """
+    """Whether a text is a whole number."""
     return _WHOLE.fullmatch(text) is not None
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number.
-
-    >>> is_number("1e-3"), is_number("cat")
-    (True, False)
-    """
+    """Whether a text is a number."""
     try:
         float(text)
     except ValueError:

@@ -27,20 +27,7 @@ from thermoset.io.top_k import TopColumns, find_top
 
 @dataclass(frozen=True)
 class Source:
-    """Rows of one file (a `data.stored.Shard`): paths and facts, no open handle, so that it can be pickled.
-
-    Attributes
-    ----------
-    path : Path
-    name : str
-        The path, and the array in a file that has several.
-    n_rows, n_classes : int
-    dtype : float16, float32 or float64
-        Type of the rows that `read` gives.
-    classes : tuple of str, or None
-    input_kind : "logits" or "probabilities"
-        What the file contains; `read` gives logits.
-    """
+    """Rows of one file (a `data.stored.Shard`): paths and facts, no open handle, so that it can be pickled."""
 
     path: Path
     name: str
@@ -175,11 +162,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def hive_value(path: Path, key: str) -> str | None:
-    """The value in the nearest folder called `key=value` above a file.
-
-    >>> hive_value(Path("all/site=north/part-0.parquet"), "site")
-    'north'
-    """
+    """The value in the nearest folder called `key=value` above a file."""
     pairs = (re.fullmatch(HIVE, part) for part in reversed(path.parts[:-1]))
     return next((pair[2] for pair in pairs if pair and pair[1] == key), None)
 

@@ -90,11 +90,7 @@ def row_bytes(column: Column) -> int:
 
 
 def rows_in(n_bytes: int, column: Column) -> int:
-    """How many rows fit, at least one.
-
-    >>> rows_in(100, Held(np.zeros((5, 2))))
-    6
-    """
+    """How many rows fit, at least one."""
     return max(1, n_bytes // max(1, row_bytes(column)))
 
 
