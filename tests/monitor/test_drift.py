@@ -44,7 +44,7 @@ def test_one_cut_is_fishers_test_by_counting():
     low, high = hypergeometric_tails(3, total=15, marked=9, drawn=8)
     assert (drift.cuts, drift.size) == (1, 1)
     assert drift.p_value == pytest.approx(float(2 * min(low, high)), rel=1e-12)
-    assert (drift.share_before, drift.share_after, drift.statistic) == (3 / 8, 6 / 7, 6 / 7 - 3 / 8)
+    assert (drift.share_before, drift.share_after) == (3 / 8, 6 / 7)
     assert (drift.mean_before, drift.mean_after) == ((5 + 6) / 8, (1 + 12) / 7)
     assert (drift.rows_before, drift.rows_after) == (8, 7)
 
@@ -166,7 +166,7 @@ def test_larger_sets_are_found(mean, rows, found):
     rng = np.random.default_rng(4)
     drifts = [size_drift(geometric(rng, 3.0, 1000), geometric(rng, mean, rows)) for _ in range(200)]
     assert np.mean([d.drifted for d in drifts]) >= found
-    assert all(d.statistic > 0 and d.mean_after > d.mean_before for d in drifts if d.drifted)
+    assert all(d.mean_after > d.mean_before for d in drifts if d.drifted)
 
 
 def test_ten_rows_can_be_enough_where_a_chi_squared_test_cannot_see():
@@ -199,7 +199,7 @@ def test_a_chi_squared_test_of_many_rows_agrees():
 @pytest.mark.parametrize("size", [0, 1, 10_000])
 def test_one_size_only_is_no_drift(size):
     drift = size_drift(np.bincount([size] * 50), np.bincount([size]))
-    assert (drift.p_value, drift.drifted, drift.statistic) == (1.0, False, 0.0)
+    assert (drift.p_value, drift.drifted) == (1.0, False)
     assert drift.mean_before == drift.mean_after == size
 
 

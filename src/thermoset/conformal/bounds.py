@@ -1,18 +1,8 @@
-"""Scores of rows of which only the K largest logits are kept: the least and the most that each can be.
+"""Bounds of the scores of rows of which only the K largest logits are kept: the least and the most each can be.
 
-Every score depends on the classes that are not kept through their mass alone, and in one direction
-(`Score.rises_with_rest`); the margin rises for the top label and falls for the others. So each bound of a kept label's
-score is its formula at one bound of that mass. Classes that are not kept share one lower bound, that of the best placed
-among them (rank K + 1, or the largest probability), and have no upper bound: they may be masked.
-
-What is compared with these bounds was summed in another order. So the sums that go into a formula are pushed outwards
-by a slack that covers both rounding errors: the rounding of floats is monotone, and bounds stay on their side to the
-last bit, also where scores saturate.
-
-Calibration takes the upper bound of each label's score, prediction lets a label in if its lower bound is within the
-threshold. So sets hold at least what whole rows would put there, and coverage is at least what was promised: as long as
-the lower bound is not above the upper one, the score of a fresh row's label is exchangeable with those that set the
-threshold.
+Every score depends on the classes that are not kept through their mass alone, in one direction
+(`Score.rises_with_rest`), so a bound is its formula at one bound of that mass, rounded outwards. Calibration takes
+upper bounds and prediction lower ones: sets hold at least what whole rows would put there.
 """
 
 from collections.abc import Callable
@@ -66,31 +56,24 @@ def _weigh(logits: Floats, temperature: float, log_rest: Floats) -> _KeptRows:
     return _KeptRows(log_weight, weight, above, tail, log_tail, tail[:, :1] + weight[:, :1], rest)
 
 
-class _Push(NamedTuple):
-    """How far, and to which side, sums are pushed."""
+class _Outward(NamedTuple):
+    """Outward rounding of sums by a slack that covers rounding errors; `side` is which bound."""
 
     side: float
     slack: float
 
     def up(self, mass: Floats) -> Floats:
-        """A mass that the score rises with."""
+        """A mass that the score rises with; with a minus, one that it falls with."""
         return mass * (1.0 + self.side * self.slack)
 
-    def down(self, mass: Floats) -> Floats:
-        """A mass that the score falls with."""
-        return mass * (1.0 - self.side * self.slack)
-
     def log_up(self, log_mass: Floats) -> Floats:
-        """The log of a mass that the score rises with."""
-        return log_mass + self._room(log_mass)
+        """The log of such a mass; that of nothing stays."""
+        return log_mass + np.where(np.isfinite(log_mass), self.side * self.slack * (1.0 + np.abs(log_mass)), 0.0)
 
-    def log_down(self, log_mass: Floats) -> Floats:
-        """The log of a mass that the score falls with."""
-        return log_mass - self._room(log_mass)
-
-    def _room(self, log_mass: Floats) -> Floats:
-        """What a log is pushed by; nothing is pushed by nothing, and stays nothing."""
-        return np.where(np.isfinite(log_mass), self.side * self.slack * (1.0 + np.abs(log_mass)), 0.0)
+    @property
+    def down(self) -> "_Outward":
+        """The same for masses that the score falls with."""
+        return _Outward(-self.side, self.slack)
 
 
 def require_bounds(score: Score) -> None:
@@ -112,13 +95,13 @@ def score_bounds(score: Score, rows: TopRows, temperature: float, u: Floats, sid
     require_bounds(score)
     logits = as_float64(rows.logits)
     rest = rest_bounds(rows.logits, rows.stated, rows.n_classes, temperature)
-    push = _Push(side, slack_of(rows.n_classes))
+    outward = _Outward(side, slack_of(rows.n_classes))
     if not score.compiled:
-        value, tie = _margin_bounds(logits, rest.low, rest.high, temperature, push)
+        value, tie = _margin_bounds(logits, rest.low, rest.high, temperature, outward)
     else:
         kept = _weigh(logits, temperature, rest.low if score.rises_with_rest == (side < 0) else rest.high)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            value, tie = _bounds(score, kept, rows.n_rest, rest.high, u[:, None], push)
+            value, tie = _bounds(score, kept, rows.n_rest, rest.high, u[:, None], outward)
     masked = np.column_stack([np.isneginf(logits), np.isneginf(rest.high) | (side > 0)])
     value[masked] = tie[masked] = np.inf
     if score.keep_top:
@@ -127,7 +110,7 @@ def score_bounds(score: Score, rows: TopRows, temperature: float, u: Floats, sid
 
 
 def _bounds(
-    score: Score, kept: _KeptRows, n_rest: int, log_most: Floats, u: Floats, push: _Push
+    score: Score, kept: _KeptRows, n_rest: int, log_most: Floats, u: Floats, outward: _Outward
 ) -> tuple[Floats, Floats]:
     """Value and tie-break of the kept labels, and of the best placed label that is not kept."""
     code, unit, k_reg, drawn, _ = score.terms
@@ -135,17 +118,17 @@ def _bounds(
     if code == kernels.LAC:
         others = kept.above + kept.tail
         log_others = np.where(np.arange(n_kept) == 0, kept.log_tail, np.log(others))
-        first = _lac(kept.weight, others, kept.log_weight, log_others, kept.total, push)
+        first = _lac(kept.weight, others, kept.log_weight, log_others, kept.total, outward)
         # The largest there can be: no larger than the last that is kept, nor than all together.
         log_own = np.minimum(kept.log_weight[:, -1:], log_most[:, None])
         own, within = np.exp(log_own), kept.total - kept.rest
         others = within + np.maximum(kept.rest - own, 0.0)
-        last = _lac(own, others, log_own, np.log(others), others + own, push)
+        last = _lac(own, others, log_own, np.log(others), others + own, outward)
         return np.concatenate([first[0], last[0]], axis=1), np.concatenate([first[1], last[1]], axis=1)
     rank = np.arange(n_kept + 1.0)
-    log_rest = push.log_down(kept.log_tail[:, :1] - log_total)
+    log_rest = outward.down.log_up(kept.log_tail[:, :1] - log_total)
     if code in (kernels.SAPS, kernels.TOPK):
-        top = push.up(1.0 / kept.total)
+        top = outward.up(1.0 / kept.total)
         below = (top if code == kernels.SAPS else 0.0) + unit * (rank - (code == kernels.SAPS) * 2.0 + 1.0 + u)
         value = np.where(rank == 0, u * top, below) if code == kernels.SAPS else below
         return value, np.broadcast_to(-log_rest, value.shape).copy()
@@ -155,7 +138,7 @@ def _bounds(
     )  # fmt: skip
     left = np.logaddexp(kept.log_tail, kept.log_weight + np.log1p(-u))
     log_outside = np.concatenate([left, kept.log_tail[:, -1:] + np.log1p(-share)], axis=1)
-    mass, tie = push.up(inside / kept.total), -push.log_down(log_outside - log_total)
+    mass, tie = outward.up(inside / kept.total), -outward.down.log_up(log_outside - log_total)
     excess = np.maximum(rank + 1.0 - k_reg, 0.0) if code == kernels.RAPS else np.zeros(n_kept + 1)
     saturated = mass >= kernels.SATURATED
     value = np.where(saturated, 1.0, mass) + unit * (excess - (excess > 0) * drawn * (1.0 - u))
@@ -163,18 +146,18 @@ def _bounds(
 
 
 def _lac(
-    own: Floats, others: Floats, log_own: Floats, log_others: Floats, total: Floats, push: _Push
+    own: Floats, others: Floats, log_own: Floats, log_others: Floats, total: Floats, outward: _Outward
 ) -> tuple[Floats, Floats]:
-    share, rest, log_total = push.down(own / total), push.up(others / total), np.log(total)
+    share, rest, log_total = outward.down.up(own / total), outward.up(others / total), np.log(total)
     value = np.where(share > 0.5, rest, 1.0 - share)
-    if push.side < 0:
+    if outward.side < 0:
         value = np.where(value < _UNDERFLOW, 0.0, value)
-    log_rest = np.where(share > 0.5, push.log_up(log_others - log_total), np.log1p(-share))
-    return value, log_rest - push.log_down(log_own - log_total)
+    log_rest = np.where(share > 0.5, outward.log_up(log_others - log_total), np.log1p(-share))
+    return value, log_rest - outward.down.log_up(log_own - log_total)
 
 
 def _margin_bounds(
-    logits: Floats, log_least: Floats, log_most: Floats, temperature: float, push: _Push
+    logits: Floats, log_least: Floats, log_most: Floats, temperature: float, outward: _Outward
 ) -> tuple[Floats, Floats]:
     """Those of the margin: other labels fall with the mass that is not kept, the top label rises."""
 
@@ -186,11 +169,11 @@ def _margin_bounds(
         gaps = np.concatenate([kept.log_weight, last], axis=1)
         top = 1.0 / kept.total
         row = top, kept.tail[:, :1] * top, kept.log_tail[:, :1] + np.log(top)
-        return distances_below_top(row, np.exp(gaps) * top, gaps, side * push.slack)
+        return distances_below_top(row, np.exp(gaps) * top, gaps, side * outward.slack)
 
     with np.errstate(divide="ignore", invalid="ignore"):
-        value, tie = distances(push.side)
-        second = distances(-push.side)
+        value, tie = distances(outward.side)
+        second = distances(-outward.side)
     value[:, 0], tie[:, 0] = -second[0][:, 1], -second[1][:, 1]
     return value, tie
 
@@ -207,12 +190,12 @@ def uniforms_of(rows: TopRows, randomness: Randomness) -> Floats:
 def for_parts(rows: TopRows, work: Callable[[TopRows, slice], None], width: int = 0) -> None:
     """Call `work` for blocks of rows, on several threads; `width` is how many numbers it gives a row, if many."""
     step = block_rows(max(_WORK * rows.logits.shape[1], width))
-    places = (slice(start, min(start + step, rows.n_rows)) for start in range(0, rows.n_rows, step))
-    run_tasks(partial(_on_part, work, rows, place) for place in places)
 
+    def on_part(start: int) -> None:
+        place = slice(start, min(start + step, rows.n_rows))
+        work(rows.part(place), place)
 
-def _on_part(work: Callable[[TopRows, slice], None], rows: TopRows, place: slice) -> None:
-    work(rows.part(place), place)
+    run_tasks(partial(on_part, start) for start in range(0, rows.n_rows, step))
 
 
 def upper_label_scores(

@@ -1,18 +1,8 @@
-"""Label scores of the conformal rows, which the field calls calibration scores: thresholds and p-values at any level.
+"""Calibration scores (label scores of the conformal rows): thresholds and p-values at any level.
 
-Scores are pooled by what shares a threshold: all of them, those of a group of classes, or those of a group of rows.
 With weights w_i of the scores s_i of a pool, and w of the point to be predicted, the threshold is the smallest q with
-
-    sum_{s_i <= q} w_i >= (1 - alpha)(sum w_i + w),
-
-and +inf where there is none (Tibshirani et al. 2019); without weights all are 1, and q is the order statistic k =
-ceil((n + 1)(1 - alpha)). Weights are rounded once, to whole numbers; from then on everything is exact: sums do not
-depend on the order of rows, and both sides are compared with alpha as it was typed. So equal weights give the plain
-threshold to the last bit, where sums of floats would miss it by one now and then.
-
-The p-value of a label with score s is (sum_{s_i > s} w_i + v (w + sum_{s_i = s} w_i)) / (sum w_i + w). v = 1 gives rank
-p-values, for which the labels with p > alpha are exactly the set at alpha, whatever alpha is; a v that is uniform on
-(0, 1) smooths ties.
+sum_{s_i <= q} w_i >= (1 - alpha)(sum w_i + w), and +inf where there is none (Tibshirani et al. 2019). Weights are
+rounded once, to whole numbers, and from then on everything is exact: equal weights give the plain order statistic.
 """
 
 from collections.abc import Sequence
@@ -46,12 +36,7 @@ _MOST = 2**62  # larger weights of a point to be predicted count as this
 
 
 class Weights(NamedTuple):
-    """Weights of rows as whole numbers (n,), of which the largest weight is 2**bits.
-
-    >>> found = Weights.of(np.array([4.0, 1.0, 1e-13]))
-    >>> (found.steps / 2**found.bits).tolist()
-    [1.0, 0.25, 0.0]
-    """
+    """Weights of rows as whole numbers (n,), of which the largest weight is 2**bits."""
 
     steps: Ints
     largest: float
@@ -156,10 +141,10 @@ class CalibrationScores:
             return cls(scores, labels, scoring, weights=None if weights is None else Weights.of(weights))
         if grouping.of_rows:
             return cls(scores, labels, scoring, grouping, groups=groups, fallback=recipe.fallback)
-        made = grouping.divide(scores, labels, data.n_classes, recipe.alpha, recipe.random_state)
-        if made.rows is not None:
-            scores, labels = scores[made.rows], labels[made.rows]
-        return cls(scores, labels, scoring, grouping, made.group_of_class)
+        division = grouping.divide(scores, labels, data.n_classes, recipe.alpha, recipe.random_state)
+        if division.rows is not None:
+            scores, labels = scores[division.rows], labels[division.rows]
+        return cls(scores, labels, scoring, grouping, division.group_of_class)
 
     def take(self, rows: Bools) -> "CalibrationScores":
         """Those of some rows, where one threshold serves all."""
@@ -216,8 +201,8 @@ class CalibrationScores:
         """How many rows of equal weight have coverage scatter as these do, from one set of rows to another.
 
         The weighted share of scores up to q has variance sum w**2 (hit - (1 - alpha))**2 / (sum w)**2, about; with n
-        equal weights that is alpha (1 - alpha) / n. Where misses weigh more than hits, it is more than
-        `effective_rows` tells; where they weigh less, these are taken, to be on the safe side.
+        equal weights that is alpha (1 - alpha) / n. Where misses weigh less than hits, `effective_rows` is on the safe
+        side.
         """
         if self.weights is None:
             return float(len(self.scores))
@@ -261,10 +246,10 @@ class CalibrationScores:
         ids: Any = None,
         weights: Any = None,
     ) -> Floats:
-        """p-values (n, C) of rows; smoothed, with a given v or one from a seed and each row or id, if there is a seed.
+        """p-values (n, C); smoothed if there is a seed, with a given v or one from the seed and each row or id.
 
-        Of rows that are not whole, the lower bound of a label's score is looked up among upper ones, which gives an
-        upper bound of the p-value of whole rows, and again exactly the sets of such rows.
+        (sum_{s_i > s} w_i + v (w + sum_{s_i = s} w_i)) / (sum w_i + w), with v = 1 where they are not smoothed. Of rows
+        that are not whole, the lower bound of a score is looked up among upper ones: upper bounds of p-values.
         """
         randomness, smoothing = self.scoring.randomness(u, len(data), ids), None
         if smoothing_seed is not None:
@@ -338,25 +323,18 @@ def own_weights(known: Weights | None, weights: Any, n_rows: int) -> Floats | No
 
 
 def group_codes(data: Logits, names: tuple[str, ...], falls_back: bool, purpose: str) -> Ints:
-    """Where each row's group stands in the names; an unknown one beyond them if there is a fallback, else refused.
-
-    >>> group_codes(Logits([[0.0, 1.0]] * 2, groups=["south", "mars"]), ("north", "south"), True, "predict_set")
-    array([1, 2])
-    """
+    """Where each row's group stands in the names; an unknown one beyond them if there is a fallback, else refused."""
     groups = data.require_groups(purpose)
     codes = groups.codes_among(names)
     unknown = codes < 0
     if falls_back:
         codes[unknown] = len(names)
     elif unknown.any():
-        raise InputError(_unknown([groups.names[g] for g in np.unique(groups.codes[unknown])], names))
+        found = [groups.names[g] for g in np.unique(groups.codes[unknown])]
+        what = f"group {quoted(found[0])} has" if len(found) == 1 else f"groups {listed_groups(found)} have"
+        them = "it" if len(found) == 1 else "them"
+        raise InputError(
+            f"{what} no threshold: the conformal rows had none of {them} (known: {listed_groups(names)}). Fit again "
+            f"with rows of {them}, or choose fallback='pooled' or 'strictest' when you fit."
+        )
     return codes
-
-
-def _unknown(names: list[str], known: tuple[str, ...]) -> str:
-    what = f"group {quoted(names[0])} has" if len(names) == 1 else f"groups {listed_groups(names)} have"
-    them = "it" if len(names) == 1 else "them"
-    return (
-        f"{what} no threshold: the conformal rows had none of {them} (known: {listed_groups(known)}). Fit again with "
-        f"rows of {them}, or choose fallback='pooled' or 'strictest' when you fit."
-    )

@@ -1,4 +1,4 @@
-"""What is refused or warned of where thresholds are found: too few rows, small weights, masked or missed labels."""
+"""Errors and warnings where thresholds are found: too few rows, small weights, masked or missed labels."""
 
 import warnings
 from fractions import Fraction
@@ -6,8 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from thermoset.arrays import Ints, Pairs
-from thermoset.conformal.calibration_scores import CalibrationScores, Weights
-from thermoset.conformal.groupings import Grouping
+from thermoset.conformal.calibration_scores import CalibrationScores
 from thermoset.conformal.recipe import name_some
 from thermoset.data import Groups, Logits
 from thermoset.errors import CoverageWarning, InputError
@@ -33,14 +32,7 @@ def fitted_groups(data: Logits, purpose: str) -> Groups:
 
 
 def check_weightable(grouping: str | None) -> None:
-    """Refuse weights where a threshold depends on more than the row's weight.
-
-    >>> check_weightable("class")
-    Traceback (most recent call last):
-        ...
-    thermoset.errors.InputError: weights need one threshold for all classes and groups; got grouping='class', which \
-would need one threshold per class and row. Omit grouping or weights.
-    """
+    """Refuse weights where a threshold depends on more than the row's weight."""
     if grouping is not None:
         unit = "group" if grouping == "group" else "class"
         raise InputError(
@@ -50,13 +42,7 @@ would need one threshold per class and row. Omit grouping or weights.
 
 
 def mostly_missed(alpha: Alpha) -> str | None:
-    """What to say of a level at which sets miss more labels than they hold: most often, coverage was meant.
-
-    >>> mostly_missed("0.9")
-    'alpha=0.9 promises that sets hold the true label 10% of the time. For 90% use alpha=0.1.'
-    >>> mostly_missed("0.5") is None
-    True
-    """
+    """A warning at a level at which sets miss more labels than they hold: most often, coverage was meant."""
     level = exact_level(alpha)
     if level <= Fraction(1, 2):
         return None
@@ -70,90 +56,64 @@ def mostly_missed(alpha: Alpha) -> str | None:
 def shortage(
     scores: CalibrationScores, thresholds: Pairs, alpha: Alpha, n_classes: int, classes: tuple[str, ...] | None
 ) -> str | None:
-    """Why thresholds are infinite, and what to do; None where there is nothing to say."""
+    """Why thresholds are infinite, and what to do; None where there is nothing to warn of."""
     infinite, pools = np.isposinf(thresholds.real).ravel(), scores.pool_sizes()
-    if scores.weights is not None and (told := too_few_effective(scores.weights, alpha)) is not None:
-        return told
-    stood_in = scores.grouping is not None and not scores.grouping.exact
-    few = np.flatnonzero((infinite if infinite.any() else stood_in) & (pools < rows_needed(alpha)))
-    if not infinite.any():
-        return _stood_in(_fewest(few, pools, n_classes, classes), alpha) if few.size else None
+    needed, weights = rows_needed(alpha), scores.weights
+    if weights is not None and (effective := weights.effective_rows) < needed:
+        return (
+            f"alpha={alpha} needs at least {needed:,} rows of equal weight for a finite threshold; "
+            f"{len(weights.steps):,} rows with these weights are worth {effective:.1f}. Rows with a weight above "
+            f"{weights.heaviest(alpha):.3g} get sets with all classes: add rows where the weights are large, or raise "
+            "alpha."
+        )
+    mixed = scores.grouping is not None and not scores.grouping.exact
+    few = np.flatnonzero((infinite if infinite.any() else mixed) & (pools < needed))
+    fewest = few[np.argsort(pools[few], kind="stable")]
+    if not few.size and not infinite.any():
+        return None
     if not few.size:
-        return _masked(scores)
+        masked = np.count_nonzero(np.isposinf(scores.scores.real))
+        return (
+            "a threshold is infinite. Some classes have no finite score, because they are masked (logit -inf) or not "
+            f"among the logits a row keeps, and the label of {masked} of {len(scores.labels)} rows is such a class. "
+            "Labels with this threshold enter every set: use a model that gives every class a probability, keep more "
+            "logits of each row, or raise alpha."
+        )
     if scores.groups is not None:
-        return too_few_rows(scores.groups.names, pools, alpha)
+        return _small_groups(scores.groups.names, pools, alpha)
     if scores.grouping is None:
         return (
-            f"alpha={alpha} needs at least {rows_needed(alpha)} rows for a finite threshold; got {pools[0]}. "
+            f"alpha={alpha} needs at least {needed} rows for a finite threshold; got {pools[0]}. "
             f"Every set will contain all {n_classes} classes: add rows or raise alpha."
         )
-    return _too_few(scores.grouping, _fewest(few, pools, n_classes, classes), alpha)
-
-
-def _too_few(grouping: Grouping, fewest: str, alpha: Alpha) -> str:
+    named = f"{len(few)} of {n_classes} classes: {name_some(fewest, classes, pools)}"
+    if not infinite.any():
+        return (
+            f"alpha={alpha} needs at least {needed} rows of a class for its own threshold; too few for {named}. The "
+            "largest possible score replaces it in the mixture."
+        )
     return (
-        f"alpha={alpha} needs at least {rows_needed(alpha)} rows of each {grouping.unit} for a finite threshold; too "
-        f"few for {fewest}. Those labels enter every set: "
-        "add rows, raise alpha, or pool more classes (grouping='cluster', 'interpolated' or None)."
+        f"alpha={alpha} needs at least {needed} rows of each {scores.grouping.unit} for a finite threshold; too few "
+        f"for {named}. Those labels enter every set: add rows, raise alpha, or pool more classes (grouping='cluster', "
+        "'interpolated' or None)."
     )
 
 
-def _stood_in(fewest: str, alpha: Alpha) -> str:
-    return (
-        f"alpha={alpha} needs at least {rows_needed(alpha)} rows of a class for its own threshold; too few for "
-        f"{fewest}. The largest possible score replaces it in the mixture."
-    )
-
-
-def _fewest(few: Ints, pools: Ints, n_classes: int, classes: tuple[str, ...] | None) -> str:
-    """How many classes have too few rows, and the names of those with the fewest."""
-    rising = few[np.argsort(pools[few], kind="stable")]
-    return f"{len(few)} of {n_classes} classes: {name_some(rising, classes, pools)}"
-
-
-def _masked(scores: CalibrationScores) -> str:
-    masked = np.count_nonzero(np.isposinf(scores.scores.real))
-    return (
-        "a threshold is infinite. Some classes have no finite score, because they are masked (logit -inf) or not "
-        f"among the logits a row keeps, and the label of {masked} of {len(scores.labels)} rows is such a class. Labels "
-        "with this threshold enter every set: use a model that gives every class a probability, keep more logits of "
-        "each row, or raise alpha."
-    )
-
-
-def too_few_rows(names: tuple[str, ...], pools: Ints, alpha: Alpha) -> str:
-    """What to say of groups with too few rows for a finite threshold, or with none.
-
-    >>> too_few_rows(("a", "b", "c"), np.array([5, 0, 40]), 0.1)
-    "alpha=0.1 needs at least 9 rows of each group for a finite threshold; too few for 2 of 3 groups: 'a' (5), 'b' (0, \
-it had no conformal row). Sets of their rows hold all classes: add rows, raise alpha, or merge small groups."
-    """
+def _small_groups(names: tuple[str, ...], pools: Ints, alpha: Alpha) -> str:
     few = np.flatnonzero(pools < rows_needed(alpha))
-    told = [f"{quoted(names[g])} ({pools[g]:,}{'' if pools[g] else ', it had no conformal row'})" for g in few[:_NAMED]]
+    each = [f"{quoted(names[g])} ({pools[g]:,}{'' if pools[g] else ', it had no conformal row'})" for g in few[:_NAMED]]
     more = f" and {len(few) - _NAMED:,} more" if len(few) > _NAMED else ""
     return (
         f"alpha={alpha} needs at least {rows_needed(alpha):,} rows of each group for a finite threshold; too few for "
-        f"{len(few):,} of {len(names):,} groups: {', '.join(told)}{more}. Sets of their rows hold all classes: add "
+        f"{len(few):,} of {len(names):,} groups: {', '.join(each)}{more}. Sets of their rows hold all classes: add "
         "rows, raise alpha, or merge small groups."
-    )
-
-
-def too_few_effective(weights: Weights, alpha: Alpha) -> str | None:
-    """What to say where rows of different weight come to fewer rows than alpha needs; None where they suffice."""
-    needed, effective = rows_needed(alpha), weights.effective_rows
-    if effective >= needed:
-        return None
-    return (
-        f"alpha={alpha} needs at least {needed:,} rows of equal weight for a finite threshold; {len(weights.steps):,} "
-        f"rows with these weights are worth {effective:.1f}. Rows with a weight above {weights.heaviest(alpha):.3g} "
-        "get sets with all classes: add rows where the weights are large, or raise alpha."
     )
 
 
 def warn_of_missed_classes(
     scores: CalibrationScores, thresholds: Pairs, alpha: Alpha, classes: tuple[str, ...] | None
 ) -> None:
-    """Say which classes one threshold for all hardly covers, since a promise about all rows does not tell.
+    """Name the classes that one threshold for all hardly covers: a promise about all rows does not show them.
 
     Such a class has at least 20 conformal rows, and its coverage is below half of 1 - alpha even at the upper end of
     its 95% interval (Clopper and Pearson, one-sided). Where thresholds differ by class, group or weight none is named.

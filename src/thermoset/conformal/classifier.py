@@ -107,12 +107,7 @@ class ConformalClassifier(Estimator):
 
     @classmethod
     def of(cls, recipe: Recipe) -> "ConformalClassifier":
-        """An unfitted classifier that makes sets by a recipe.
-
-        >>> from thermoset.conformal.recipe import Recipe
-        >>> ConformalClassifier.of(Recipe("lac", alpha=0.2, temperature=1.5))
-        ConformalClassifier(alpha='0.2', method=LAC(), temperature=1.5)
-        """
+        """An unfitted classifier that makes sets by a recipe."""
         return cls(**recipe.parameters)
 
     @property

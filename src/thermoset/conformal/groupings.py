@@ -1,14 +1,4 @@
-"""Groupings: which classes, or which rows, share a threshold. A registry: a grouping is one class and one entry.
-
-By group of rows is for sites, devices or languages: whoever the rows belong to. By cluster is clustered conformal
-prediction (Ding et al. 2023).
-
-Classes with similar score distributions are pooled, so that a threshold has rows enough where a class alone has
-not. The rows that decide the clusters set no threshold, which keeps the guarantee for each cluster.
-
-RC3P (Shi et al. 2024) keeps a label out where it ranks lower than labels of its class do; see `learning`. Interpolation
-(Ding et al. 2025) is between one threshold for all classes and one for each.
-"""
+"""Groupings: which classes, or which rows, share a threshold. A registry: a grouping is one class and one entry."""
 
 import math
 import re
@@ -42,13 +32,10 @@ class ClusterPlan:
 
 
 def cluster_plan(counts: Ints, alpha: Alpha) -> ClusterPlan:
-    """Choose the number of clusters by the rule of Ding et al., appendix B.
+    """The rule of Ding et al., appendix B.
 
-    With K the number of classes that have enough rows for a threshold and n the rows of the smallest of them, a
-    share K / (75 + K) of the rows makes the clusters, half as many clusters as rows that gives a class.
-
-    >>> cluster_plan(np.full(75, 40), alpha=0.1)  # half of 40 rows a class, so 10 clusters
-    ClusterPlan(n_clusters=10, fraction=0.5)
+    With K the number of classes that have enough rows for a threshold, a share K / (75 + K) of the rows makes the
+    clusters: half as many as rows which that gives the smallest of these classes.
     """
     eligible = counts[counts >= rows_needed(alpha)]
     if not eligible.size:
@@ -70,7 +57,7 @@ def cluster_classes(
     Score distributions are compared on the scale of ranks over all rows: quantiles of ranks are ranks of
     quantiles, and ranks do not saturate at low temperatures as the scores do.
     """
-    ranks = _ranks(scores)
+    ranks = (np.searchsorted(np.sort(scores), scores) + 1.0) / len(scores)
     counts = np.bincount(labels, minlength=n_classes)
     common = np.flatnonzero(counts >= rows_needed(alpha))
     cluster = np.full(n_classes, NULL_GROUP, dtype=np.int64)
@@ -90,11 +77,6 @@ def cluster_classes(
     return cluster
 
 
-def _ranks(scores: Pairs) -> Floats:
-    """Ranks of the scores as shares of all; equal scores share the first."""
-    return np.asarray((np.searchsorted(np.sort(scores), scores) + 1.0) / len(scores))
-
-
 # ---- thresholds ------------------------------------------------------------------------------------------------------
 
 
@@ -109,11 +91,7 @@ def rank_table(most_rows: int, alphas: Sequence[Alpha]) -> Ints:
 
 
 def group_thresholds(scores: Pairs, groups: Ints, n_groups: int, alphas: Sequence[Alpha]) -> Pairs:
-    """Order statistic k = ceil((n + 1)(1 - alpha)) of the scores of each group, (alphas, G); +inf if it has fewer.
-
-    >>> group_thresholds(pairs([0.3, 0.1, 0.2, 0.9], 0.0), np.array([0, 0, 0, 1]), 2, [0.4]).real.tolist()
-    [[0.3, inf]]
-    """
+    """Order statistic k = ceil((n + 1)(1 - alpha)) of the scores of each group, (alphas, G); +inf if it has fewer."""
     order = np.lexsort((scores.imag, scores.real, groups))
     edges = np.searchsorted(groups[order], np.arange(n_groups + 1))
     counts = np.diff(edges)
@@ -128,27 +106,19 @@ def mix_thresholds(own: Pairs, whole: Pairs, tau: float, score: Score, n_classes
     """Mixtures tau * own + (1 - tau) * whole, entry by entry; tau of 0 and 1 give the ends themselves.
 
     Where `own` is infinite, the largest value of the score stands for it. A mixture is never outside its two ends, in
-    the order of pairs, whatever is rounded: a label that both let in is in, and one that both keep out is out.
-
-    >>> from thermoset.scores import LAC
-    >>> mix_thresholds(pairs([np.inf], 0.0), pairs([0.5], 0.0), 0.25, LAC(), 10).real.tolist()  # 0.25 * 1 + 0.75 * 0.5
-    [0.625]
+    the order of pairs: a label that both let in is in, and one that both keep out is out.
     """
     whole = np.broadcast_to(whole, own.shape)
     if tau in (0, 1):
         return own if tau == 1 else whole.copy()
     ends = np.where(np.isposinf(own.real), score.largest(n_classes), own.real), whole.real
-    mix = _mix_logs if score.logarithmic else _mix
-    value = _between(mix(*ends, tau), *ends)
+    with np.errstate(invalid="ignore"):
+        value = _mix_logs(*ends, tau) if score.logarithmic else tau * ends[0] + (1.0 - tau) * ends[1]
+    value = _between(value, *ends)
     # Tie-breaks of equal values hold minus the log of what is left.
     tie = _between(_mix_logs(own.imag, whole.imag, tau), own.imag, whole.imag)
     tie = np.where(value == ends[0], np.where(value == ends[1], tie, own.imag), np.inf)
     return pairs(value, np.where((value == ends[1]) & (value != ends[0]), whole.imag, tie))
-
-
-def _mix(a: Floats, b: Floats, tau: float) -> Floats:
-    with np.errstate(invalid="ignore"):
-        return tau * a + (1.0 - tau) * b
 
 
 def _mix_logs(a: Floats, b: Floats, tau: float) -> Floats:
@@ -280,11 +250,10 @@ class RC3P(ByClass):
     """A threshold for each class, and a rank limit for its labels (Shi et al. 2024).
 
     Label y is in a set if its rank is at most k_y and its score at most the threshold of class y. The limits k_y come
-    from rows that set no threshold; see `learning`. For the others, a label beyond its limit scores higher than all
-    within it, so the threshold compensates for the rows that the limit loses: it is the quantile at 1 - alpha +
-    (top-k_y error), and coverage follows the exact law in each class. The published rule takes both from the same rows
-    and adds up their errors by the union bound. Where more rows than alpha allows are beyond the limit, all labels
-    within it are included, and some beyond it.
+    from rows that set no threshold. For the others a label beyond its limit scores higher than all within it, so the
+    threshold is the quantile at 1 - alpha + (top-k_y error), and coverage follows the exact law in each class; the
+    published rule takes both from the same rows and adds up their errors by the union bound. Where more rows than alpha
+    allows are beyond the limit, all labels within it are included, and some beyond it.
     """
 
     name = "rc3p"
@@ -366,31 +335,19 @@ GroupingLike = str | Grouping
 
 
 def text_of(grouping: object) -> str | None:
-    """A grouping as text, or None as it is.
-
-    >>> text_of(Interpolated(tau=0.25)), text_of("class"), text_of(None)
-    ('interpolated(tau=0.25)', 'class', None)
-    """
+    """A grouping as text, or None as it is."""
     found = resolve_grouping(grouping)
     return None if found is None else found.text
 
 
 def title_of(grouping: str) -> str:
-    """The name of sets with a grouping, in tables and charts.
-
-    >>> title_of("class"), title_of("interpolated(tau=0.25)")
-    ('Mondrian', 'interpolated, tau = 0.25')
-    """
+    """The name of sets with a grouping, in tables and charts."""
     found = resolve_grouping(grouping)
     return "" if found is None else found.title
 
 
 def resolve_grouping(grouping: object) -> Grouping | None:
-    """Turn a name into the grouping; None is one threshold for all classes.
-
-    >>> resolve_grouping("class").unit
-    'class'
-    """
+    """Turn a name into the grouping; None is one threshold for all classes."""
     if grouping is None or isinstance(grouping, Grouping):
         return grouping
     if isinstance(grouping, str):

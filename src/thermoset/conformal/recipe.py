@@ -1,7 +1,7 @@
-"""The recipe for sets: everything that decides how they are made, but for the temperature and the rows.
+"""The recipe for sets: everything that decides how they are made, but for the rows.
 
-Some scores and groupings learn from labelled rows before there is a threshold: shares of the classes, and their last
-ranks. The rows these come from set no threshold, so that the others keep the exact law.
+Some scores and groupings learn shares or last ranks of the classes from labelled rows, which then set no threshold: so
+the others keep the exact law.
 """
 
 import warnings
@@ -33,9 +33,9 @@ _KINDS = {type(score).name: type(score) for score in SCORES.values()}
 
 
 class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True, dict=True):
-    """A score: its name, what it was made with, and the last ranks of the labels of each class, where there are such.
+    """A score: its name and parameters, and the last ranks of the labels of each class, where there are such.
 
-    That of a score of one's own holds the score, and has a name that no file can hold.
+    That of a custom score holds the score, and has a name that no file can hold.
     """
 
     name: str
@@ -44,12 +44,7 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
     @classmethod
     def of(cls, score: Score) -> "Method":
-        """Describe a score.
-
-        >>> from thermoset.scores import SAPS
-        >>> Method.of(SAPS(weight=0.1))
-        Method(name='saps', parameters={'weight': 0.1}, limits=None)
-        """
+        """Describe a score."""
         own, limits = (score.of, score.limits) if isinstance(score, RankLimited) else (score, None)
         named = _KINDS.get(own.name) is type(own)
         found = cls(
@@ -66,11 +61,7 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
     @cached_property
     def score(self) -> Score:
-        """The score itself.
-
-        >>> Method(name="raps", parameters={"penalty": 0.01, "k_reg": 5}).score
-        RAPS(penalty=0.01, k_reg=5)
-        """
+        """The score itself."""
         if self.is_own:
             raise InputError(f"a custom score ({quoted(self.title)}) cannot be found by name. Use one of SCORES.")
         if self.name not in _KINDS:
@@ -93,12 +84,7 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
     @property
     def title(self) -> str:
-        """What tables call it: its name, and the numbers among its parameters that are not the usual ones.
-
-        >>> from thermoset.scores import RAPS
-        >>> Method.of(RAPS()).title, Method.of(RAPS(penalty=0.1, k_reg=2)).title
-        ('RAPS', 'RAPS(penalty=0.1, k_reg=2)')
-        """
+        """Its name for tables, with those numbers among its parameters that are not the usual ones."""
         if self.is_own:
             return self.name.removeprefix(_OWN)
         usual = asdict(_KINDS[self.name]()) if self.name in _KINDS else {}
@@ -208,20 +194,12 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
     @property
     def learns(self) -> bool:
-        """Whether there is something to learn from rows that set no threshold; see `learn_from`.
-
-        >>> Recipe("pas").learns, Recipe("raps", grouping="rc3p").learns, Recipe("raps").learns
-        (True, True, False)
-        """
+        """Whether there is something to learn from rows that set no threshold; see `learn_from`."""
         return self.score.learns or self.needs_limits
 
     @property
     def set_score(self) -> Score:
-        """What labels are compared by, in fit as in prediction: where no set may be empty, top labels are below all.
-
-        >>> Recipe("aps").set_score, Recipe("aps", allow_empty=False).set_score
-        (APS(), NeverEmpty(of=APS()))
-        """
+        """The score that labels are compared by: where no set may be empty, top labels are below all."""
         if self.allow_empty:
             return self.score
         score = self.score
@@ -239,21 +217,13 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
     @property
     def by_row(self) -> bool:
-        """Whether each row has the threshold of its group.
-
-        >>> Recipe(grouping="group").by_row, Recipe(grouping="class").by_row
-        (True, False)
-        """
+        """Whether each row has the threshold of its group."""
         grouping = resolve_grouping(self.grouping)
         return grouping is not None and grouping.of_rows
 
     @property
     def closed_form(self) -> bool:
-        """Whether u can be integrated out of what sets hold: one threshold for all, and sets that are prefixes.
-
-        >>> Recipe("aps").closed_form, Recipe("aps", grouping="class").closed_form, Recipe("pas").closed_form
-        (True, False, False)
-        """
+        """Whether u can be integrated out of sets: one threshold for all, and sets that are prefixes."""
         return self.grouping is None and self.score.prefixes
 
     @property
@@ -261,11 +231,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         """Whether coverage follows its law exactly; if not, it is at least that.
 
         Deterministic scores tie, and so do top labels that are below everything: with `allow_empty=False` the law is
-        exact only where the threshold is a score and not -inf, which depends on the accuracy. Interpolated thresholds
-        promise less than any law.
-
-        >>> Recipe("lac").exact, Recipe("aps", randomized=False).exact, Recipe("lac", allow_empty=False).exact
-        (True, False, False)
+        exact only where the threshold is a score and not -inf.
         """
         grouping = resolve_grouping(self.grouping)
         by_law = grouping is None or grouping.exact
@@ -273,13 +239,6 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 def _check_fallback(fallback: Any, grouping: str | None) -> None:
-    """Refuse an unknown fallback, or one that cannot apply.
-
-    >>> _check_fallback("pooled", None)
-    Traceback (most recent call last):
-        ...
-    thermoset.errors.InputError: fallback is only for grouping='group'; got grouping=None. Omit fallback.
-    """
     if fallback is None:
         return
     if not isinstance(fallback, str) or fallback not in FALLBACKS:
@@ -332,11 +291,7 @@ def learn_from_some(recipe: Recipe, data: Logits) -> Learned:
 
 
 def learn_from(recipe: Recipe, data: Logits) -> Learned:
-    """Learn from rows that set no threshold.
-
-    >>> learn_from(Recipe("pas"), Logits(np.zeros((3, 2)), [0, 0, 1])).recipe.score
-    PAS(prior=(2.5, 1.5))
-    """
+    """Learn from rows that set no threshold."""
     labels, score = data.require_labels("fit"), recipe.score
     made = Learned(recipe)
     if score.learns:
@@ -364,47 +319,27 @@ def rank_limits(ranks: Ints, labels: Ints, n_classes: int, alpha: Alpha) -> Ints
 
     Of the n rows of the class m are beyond k; the one row more is a margin, so that the top-k error is at most alpha on
     average. A class with too few rows for that has no limit.
-
-    >>> rank_limits(np.arange(1, 20), np.zeros(19, dtype=int), 2, 0.1).tolist()  # of 19 rows one may be beyond
-    [2, 2]
-    >>> rank_limits(np.array([1] * 18 + [5]), np.zeros(19, dtype=int), 6, 0.1).tolist()
-    [1, 6, 6, 6, 6, 6]
     """
     found = group_thresholds(pairs(ranks, 0.0), labels, n_classes, [alpha])
     return np.asarray(np.minimum(found.real[0], n_classes).astype(np.int64))
 
 
 def name_some(classes: Ints, names: Sequence[str] | None, counts: Ints | None = None) -> str:
-    """The first few classes by name or number, with the rows they have, if those are given.
-
-    >>> name_some(np.array([0, 2]), ("cat", "dog", "owl"), np.array([0, 5, 3]))
-    "'cat' (0 rows), 'owl' (3 rows)"
-    """
-    told = [repr(names[c]) if names else str(c) for c in classes[:_NAMED].tolist()]
+    """The first few classes by name or number, with the rows they have, if those are given."""
+    named = [repr(names[c]) if names else str(c) for c in classes[:_NAMED].tolist()]
     if counts is not None:
         some = counts[classes[:_NAMED]].tolist()
-        told = [f"{name} ({n} row{'' if n == 1 else 's'})" for name, n in zip(told, some, strict=True)]
+        named = [f"{name} ({n} row{'' if n == 1 else 's'})" for name, n in zip(named, some, strict=True)]
     more = f" and {len(classes) - _NAMED} more" if len(classes) > _NAMED else ""
-    return ", ".join(told) + more
-
-
-# ---- names of classes
+    return ", ".join(named) + more
 
 
 def user_labels(classes: tuple[str, ...] | None, n_classes: int) -> NDArray[Any]:
-    """What users call the classes, in the order of the columns.
-
-    >>> user_labels(("cat", "dog"), 2), user_labels(None, 2)
-    (array(['cat', 'dog'], dtype='<U3'), array([0, 1]))
-    """
+    """The names of the classes for users, in the order of the columns."""
     return np.arange(n_classes) if classes is None else np.array(classes)
 
 
 def labels_in(sets: NDArray[np.bool_], labels: NDArray[Any]) -> list[NDArray[Any]]:
-    """The labels in each row's set, in the order of the columns.
-
-    >>> labels_in(np.array([[True, True], [False, False]]), np.array(["cat", "dog"]))
-    [array(['cat', 'dog'], dtype='<U3'), array([], dtype='<U3')]
-    """
+    """The labels in each row's set, in the order of the columns."""
     rows, columns = np.divmod(np.flatnonzero(sets), sets.shape[1])  # in two dimensions NumPy takes longer
     return np.split(labels[columns], np.searchsorted(rows, np.arange(1, len(sets)))) if len(sets) else []

@@ -16,6 +16,7 @@ from thermoset.bounds import checked_temperature
 from thermoset.conformal.bounds import (
     LOWER,
     UPPER,
+    KeptSets,
     for_parts,
     kept_sets,
     require_bounds,
@@ -87,12 +88,7 @@ def _checked_u(u: Any, n_rows: int) -> Floats:
 
 
 def label_ranks(source: Source, labels: Ints) -> Ints:
-    """The rank of each row's label, from 1; of equal logits the lower label index ranks higher.
-
-    >>> from thermoset.rows import ArrayRows
-    >>> label_ranks(ArrayRows(np.array([[0.0, 2.0, 2.0], [0.0, 2.0, 2.0]])), np.array([2, 1]))
-    array([2, 1])
-    """
+    """The rank of each row's label, from 1; of equal logits the lower label index ranks higher."""
     found = row_array((source.n_rows,), np.int64)
     map_rows(source, _block_ranks, [found], per_row=[as_int64(labels)])
     return found + 1
@@ -128,7 +124,8 @@ def _block_label_scores(
     (ranks,), own = _block_ranks(block, labels), as_int64(labels)
     parts, found = np.empty((4, len(temperatures), n)), np.empty((2, len(temperatures), n))
     kernels.label_parts(gaps, ranks, temperatures, np.empty(gaps.shape[1]), parts)
-    gap, second = rows[np.arange(n), own] - rows.max(axis=1), second_gaps(gaps)
+    gap = rows[np.arange(n), own] - rows.max(axis=1)
+    second = gaps[:, 1].copy() if gaps.shape[1] > 1 else np.full(n, -np.inf)
     u, terms_of, every = randomness.block(gaps), np.empty((4, n)), np.arange(n)
     code, unit, k_reg, drawn, keep_top = score.terms
     bound = kernels.SATURATED if code in (kernels.APS, kernels.RAPS) else np.inf
@@ -140,11 +137,6 @@ def _block_label_scores(
         kernels.label_ties(code, keep_top, at, ranks, gap, second, mine, every, u, found[1, j])
     found[0] += score.offsets(block.shape[1])[own]
     return (found,)
-
-
-def second_gaps(gaps: Floats) -> Floats:
-    """The gap of the second class of each row; -inf where there is one class."""
-    return gaps[:, 1].copy() if gaps.shape[1] > 1 else np.full(len(gaps), -np.inf)
 
 
 def _plain_label_scores(
@@ -178,8 +170,7 @@ def block_scores(
 ) -> Pairs:
     """Score of every label of a block of rows, (n, C), in the order of labels; the randomness must be that of the rows.
 
-    Tie-breaks cost a sum each. If the scores are only to be looked up among sorted ones, those are given as `among`:
-    tie-breaks are then computed as far as that needs.
+    Tie-breaks cost a sum each: of scores that are only looked up among sorted ones, `among`, few are computed.
     """
     gaps, order = sorted_order(block)
     if isinstance(score, RankLimited):
@@ -206,7 +197,7 @@ def _compiled_scores(
         value += score.offsets(gaps.shape[1])[order]
     found, exact = pairs(value, 0.0), np.ones(gaps.shape, dtype=np.bool_)
     if among is not None:
-        exact = _has_equal(value, among.real)
+        exact = among.real[np.minimum(np.searchsorted(among.real, value), len(among) - 1)] == value
         if code in (kernels.APS, kernels.RAPS) and not keep_top and exact.any():
             found.imag[exact] = _about(gaps, temperature, u)[exact]
             exact &= _has_near(found, among)
@@ -215,12 +206,6 @@ def _compiled_scores(
     kernels.rank_ties(code, keep_top, temperature, gaps, u, rows, ranks, work, ties)
     found.imag[rows, ranks] = ties
     return found
-
-
-def _has_equal(value: Floats, known: Floats) -> Bools:
-    """Which values are among sorted ones."""
-    place = np.minimum(np.searchsorted(known, value), len(known) - 1)
-    return np.asarray(known[place] == value)
 
 
 _NEAR = 1e-9  # how far from the tie-break a number may be that is right but for rounding, and much more
@@ -252,27 +237,21 @@ def predict_sets(
     source: Source, score: Score, temperature: float, randomness: Randomness, thresholds: Pairs, groups: Ints | None
 ) -> Bools:
     """Sets of all rows, (levels, n, C), under thresholds (levels, G, K) of which each row's group names one."""
+    how = score, temperature, randomness, thresholds, groups
     sets = np.empty((len(thresholds), source.n_rows, source.n_classes), dtype=np.bool_)
     if (tops := tops_of(source)) is not None:
-        require_bounds(score)
-
-        def work(some: TopRows, place: slice) -> None:
-            lower = score_bounds(score, some, temperature, uniforms_of(some, randomness[place]), LOWER)
-            indices = some.indices.astype(np.int64)
-            found = kept_sets(lower, indices, thresholds, None if groups is None else groups[place])
-            sets[:, place] = found.sets(indices, some.n_classes)
-
-        for_parts(tops, work)
-        return sets
-    per_row = [randomness, _all_rows(source) if groups is None else groups]
-    fixed = [score, temperature, thresholds]
-    map_rows(source, _sets_of_block, [sets], per_row=per_row, fixed=fixed, axis=-2)
+        _fill_by_bounds(sets, KeptSets.sets, tops, *how, LOWER)
+    else:
+        _map_sets(source, _sets_of_block, sets, *how, axis=-2)
     return sets
 
 
-def _all_rows(source: Source) -> Ints:
-    """Every row in the same group."""
-    return np.zeros(source.n_rows, dtype=np.int64)
+def _map_sets(
+    source: Source, f: Any, out: Any, score: Score, temperature: float, randomness: Randomness, thresholds: Pairs,
+    groups: Ints | None, **options: Any,
+) -> None:  # fmt: skip
+    groups = np.zeros(source.n_rows, dtype=np.int64) if groups is None else groups
+    map_rows(source, f, [out], per_row=[randomness, groups], fixed=[score, temperature, thresholds], **options)
 
 
 def _sets_of_block(
@@ -343,11 +322,12 @@ def predict_sizes(
     source: Source, score: Score, temperature: float, randomness: Randomness, thresholds: Pairs, groups: Ints | None
 ) -> Ints:
     """Set sizes of all rows, (levels, n); sets are formed only where they are not prefixes of the ranking."""
-    if (tops := tops_of(source)) is not None:
-        return _bounded_sizes(tops, score, temperature, randomness, thresholds, groups, LOWER)
+    how = score, temperature, randomness, thresholds, groups
     sizes = row_array((len(thresholds), source.n_rows), np.int64)
-    per_row = [randomness, _all_rows(source) if groups is None else groups]
-    map_rows(source, _sizes_of_block, [sizes], per_row=per_row, fixed=[score, temperature, thresholds])
+    if (tops := tops_of(source)) is not None:
+        _fill_by_bounds(sizes, KeptSets.sizes, tops, *how, LOWER)
+    else:
+        _map_sets(source, _sizes_of_block, sizes, *how)
     return sizes
 
 
@@ -366,28 +346,27 @@ def undecided_rows(
 ) -> Bools:
     """Rows whose set holds labels that bounds could not exclude, (levels, n): none of whole rows.
 
-    Such a label's lower bound is within the threshold, and its upper bound is not. The set by upper bounds is part of
-    that by lower ones, so they differ if and only if their sizes do.
+    The set by upper bounds is part of that by lower ones, so they differ if and only if their sizes do.
     """
     if (tops := tops_of(source)) is None:
         return np.zeros((len(thresholds), source.n_rows), dtype=np.bool_)
-    how = score, temperature, randomness, thresholds, groups
-    return np.asarray(_bounded_sizes(tops, *how, LOWER) != _bounded_sizes(tops, *how, UPPER))
+    sizes = np.empty((2, len(thresholds), source.n_rows), dtype=np.int64)
+    for out, side in zip(sizes, (LOWER, UPPER), strict=True):
+        _fill_by_bounds(out, KeptSets.sizes, tops, score, temperature, randomness, thresholds, groups, side)
+    return np.asarray(sizes[0] != sizes[1])
 
 
-def _bounded_sizes(
-    rows: TopRows, score: Score, temperature: float, randomness: Randomness, thresholds: Pairs, groups: Ints | None,
-    side: float,
-) -> Ints:  # fmt: skip
-    """Sizes of the sets of labels that have one of their bounds within the threshold, (levels, n)."""
+def _fill_by_bounds(
+    out: Any, of: Any, rows: TopRows, score: Score, temperature: float, randomness: Randomness, thresholds: Pairs,
+    groups: Ints | None, side: float,
+) -> None:  # fmt: skip
+    """Fill in sets or sizes, (levels, n, ...), of the labels that have one of their bounds within the threshold."""
     require_bounds(score)
-    sizes = np.empty((len(thresholds), rows.n_rows), dtype=np.int64)
 
     def work(some: TopRows, place: slice) -> None:
         bounds = score_bounds(score, some, temperature, uniforms_of(some, randomness[place]), side)
         indices = some.indices.astype(np.int64)
-        found = kept_sets(bounds, indices, thresholds, None if groups is None else groups[place])
-        sizes[:, place] = found.sizes(indices, some.n_classes)
+        kept = kept_sets(bounds, indices, thresholds, None if groups is None else groups[place])
+        out[:, place] = of(kept, indices, some.n_classes)
 
     for_parts(rows, work)
-    return sizes

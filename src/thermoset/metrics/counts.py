@@ -34,7 +34,7 @@ _MOST_STRATA = 10_000
 
 
 def as_array(values: ArrayLike, name: str) -> AnyArray:
-    """Read values as an array, refusing ragged lists."""
+    """An array of the values, which must not be ragged lists."""
     try:
         return np.asarray(values)
     except (ValueError, TypeError) as error:
@@ -207,11 +207,6 @@ class SetCounts(Brief):
         return ratio(self.hits, self.rows)
 
     @cached_property
-    def class_gaps(self) -> Floats:
-        """Absolute gap of the coverage of each class to 1 - alpha, (..., C); NaN for classes without rows."""
-        return np.abs(self.class_coverage - self.promised)
-
-    @cached_property
     def class_summary(self) -> Floats:
         """What coverage by class shows, (6, ...): see `kernels.class_summaries`."""
         n_classes = self.rows.shape[-1]
@@ -220,8 +215,8 @@ class SetCounts(Brief):
             hits = np.require(self.hits.reshape(-1, n_classes), np.float64, ("C", "W"))
             rows = np.require(self.rows.reshape(-1, n_classes), np.int64, ("C", "W"))
             sizes = n_top_classes(n_classes), n_worst_classes(n_classes)
-            level = 0.0 if np.isnan(self.promised) else self.promised
-            kernels.class_summaries(hits, rows, level, *sizes, np.empty((3, n_classes)), _counts(), out.reshape(6, -1))
+            level, counts = np.nan_to_num(self.promised), np.empty(kernels.N_COUNTS, dtype=np.int64)
+            kernels.class_summaries(hits, rows, level, *sizes, np.empty((3, n_classes)), counts, out.reshape(6, -1))
         if np.isnan(self.promised):
             out[[0, 1, 2, 5]] = np.nan
         return out
@@ -249,7 +244,8 @@ def avg_gap(gaps: ArrayLike) -> Floats:
     >>> avg_gap([0.25, 0.5, float("nan")]).tolist()
     0.375
     """
-    return mean_present(_check_classes(gaps, "gaps", "Pass what coverage_gaps returns."))
+    array = _check_classes(gaps, "gaps", "Pass what coverage_gaps returns.")
+    return _extreme_means(array, array.shape[-1], smallest=True)
 
 
 def top_gap(gaps: ArrayLike, n_classes: int) -> Floats:
@@ -295,20 +291,11 @@ def n_worst_classes(n_classes: int) -> int:
     return max(round(n_classes / 10), 1)
 
 
-def mean_present(values: Floats) -> Floats:
-    """Mean along the last axis of what is not NaN, from 0 to 1, and NaN where there is nothing."""
-    return _extreme_means(values, values.shape[-1], smallest=True)
-
-
-def _counts() -> Ints:
-    """Room for counts by buckets."""
-    return np.empty(kernels.N_COUNTS, dtype=np.int64)
-
-
 def _extreme_means(values: Floats, count: int, *, smallest: bool) -> Floats:
-    out = np.empty(values.shape[:-1])
-    flat = as_float64(values.reshape(-1, values.shape[-1]))
-    kernels.extreme_means(flat, count, smallest, np.empty((2, values.shape[-1])), _counts(), out.reshape(-1))
+    """Mean of the `count` smallest or largest numbers from 0 to 1 along the last axis, but for NaN."""
+    out, work = np.empty(values.shape[:-1]), np.empty((2, values.shape[-1]))
+    flat, counts = as_float64(values.reshape(-1, values.shape[-1])), np.empty(kernels.N_COUNTS, dtype=np.int64)
+    kernels.extreme_means(flat, count, smallest, work, counts, out.reshape(-1))
     return out
 
 
@@ -365,7 +352,7 @@ def _coverage_by(codes: Ints, n_parts: int, hit: Bools) -> PartCoverage:
 
 
 def check_hits(sets: ArrayLike, labels: ArrayLike) -> tuple[Bools, Bools, Ints]:
-    """Whether each row's set holds its label; the sets; the labels."""
+    """Whether each row's set holds its label, the sets, and the labels."""
     members = check_sets(sets)
     truth = check_labels(labels, members.shape[1], len(members))
     return members[np.arange(len(members)), truth], members, truth

@@ -1,10 +1,8 @@
 """The exact laws a coverage follows, intervals from them, and the noise floor of the class gaps.
 
-With n calibration rows, k = ceil((n + 1)(1 - alpha)) and scores without ties, the coverage of the fitted predictor
-is Beta(k, n + 1 - k), and hits on m fresh rows are Beta-Binomial(m; k, n + 1 - k). Equality holds for randomised
-scores and LAC. Deterministic scores tie, and so do top labels with `allow_empty=False`, which matters where k or more
-calibration rows are right: for those the law is a lower bound. With k > n the threshold is infinite and every row is
-covered.
+With n calibration rows and k = ceil((n + 1)(1 - alpha)) the coverage of the fitted predictor is Beta(k, n + 1 - k), and
+hits on m fresh rows are Beta-Binomial(m; k, n + 1 - k); where scores tie, it is at least that. With k > n the threshold
+is infinite and every row is covered.
 """
 
 from dataclasses import dataclass

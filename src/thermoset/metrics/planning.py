@@ -94,11 +94,7 @@ def plan(
 
 
 def read_error(answer: object) -> Fraction:
-    """The bound of an answer rule such as "error<=0.02", as it was typed.
-
-    >>> read_error("error <= 0.02")
-    Fraction(1, 50)
-    """
+    """The bound of an answer rule such as "error<=0.02", as it was typed."""
     name, _, number = str(answer).partition("<=")
     bound = exact_number(number.strip()) if name.strip() == "error" else None
     if bound is None or not _SMALLEST_ERROR <= bound <= Fraction(1, 2):
@@ -110,11 +106,7 @@ def read_error(answer: object) -> Fraction:
 
 
 def most_errors(answered: Ints, error: Fraction, delta: Fraction) -> Ints:
-    """The most errors with which so many answered rows pass the test, -1 where even none are too many.
-
-    >>> most_errors(np.array([58, 59, 92, 93]), Fraction(1, 20), Fraction(1, 20))  # 0.95**59 < 0.05 < 0.95**58
-    array([-1,  0,  0,  1])
-    """
+    """The most errors with which so many answered rows pass the test, -1 where even none are too many."""
     m, bound, level = np.asarray(answered, dtype=np.int64), float(error), float(delta)
     fewest, most = np.full(m.shape, -1, dtype=np.int64), np.ceil(m * bound).astype(np.int64)
     while np.any(most - fewest > 1):  # fewest passes, most does not
@@ -125,11 +117,7 @@ def most_errors(answered: Ints, error: Fraction, delta: Fraction) -> Ints:
 
 
 def at_most(errors: Ints, answered: Ints, risk: float) -> Floats:
-    """P(Bin(answered, risk) <= errors).
-
-    >>> float(at_most(np.array(1), np.array(3), 0.5))  # 1/8 + 3/8
-    0.5
-    """
+    """P(Bin(answered, risk) <= errors)."""
     return np.asarray(np.where(errors >= answered, 1.0, betaincc(errors + 1.0, np.maximum(answered - errors, 1), risk)))
 
 

@@ -2,10 +2,6 @@
 
 Confidence is the probability of the predicted label, the first of the largest. Bins are those of Guo et al. (2017):
 equal width, open below and closed above, (b/B, (b+1)/B]; a confidence of 0 goes to the first.
-
-ECE looks at the predicted label alone. Classwise ECE (Kull et al. 2019) asks of every class c: among rows with a
-probability of c in one bin, is the share of rows of class c the mean of those probabilities? The mean over classes is
-one number; the errors of single classes say where it comes from.
 """
 
 from dataclasses import dataclass
@@ -102,14 +98,7 @@ class ReliabilityTable(Brief, AsTable):
         return float(np.abs(self.gap[filled]) @ self.count[filled] / self.count.sum())
 
     def ece_estimate(self) -> "EceEstimate":
-        """ECE of the population that these rows come from, with its 95% interval: see `EceEstimate`.
-
-        >>> rng = np.random.default_rng(0)
-        >>> confidence = rng.uniform(0.5, 1.0, 2000)
-        >>> table = reliability_from_confidence(confidence, rng.random(2000) < confidence)  # calibrated: ECE 0
-        >>> table.ece > 0.01, table.ece_estimate().low
-        (True, 0.0)
-        """
+        """ECE of the population that these rows come from, with its 95% interval: see `EceEstimate`."""
         filled = self.count > 0
         rows, gap = self.count[filled], self.gap[filled]
         right, sure = self.accuracy[filled], self.confidence[filled]
@@ -129,14 +118,7 @@ class ReliabilityTable(Brief, AsTable):
         return EceEstimate(matching(0.0), matching(_BELOW), matching(-_ABOVE))
 
     def to_table(self) -> TextTable:
-        """The bins as a table of text.
-
-        >>> print(reliability_from_confidence([0.5, 0.75, 1.0], [True, False, True], n_bins=2).to_table())
-        Reliability, ECE 0.4167
-        confidence  rows  mean confidence  accuracy     gap
-        0 to 0.5       1            0.500     1.000  -0.500
-        0.5 to 1       2            0.875     0.500   0.375
-        """
+        """The bins as a table of text."""
         columns = (self.edges[:-1], self.edges[1:], self.count, self.confidence, self.accuracy, self.gap)
         lines = [
             (f"{low:.4g} to {high:.4g}", f"{count:,}", number(sure), number(right), number(gap))
@@ -185,7 +167,7 @@ def reliability_from_confidence(confidence: ArrayLike, correct: ArrayLike, n_bin
             "Pass probs.max(axis=1)."
         )
     bins = _check_bins(n_bins)
-    edges = bin_edges(bins)
+    edges = _bin_edges(bins)
     place = np.clip(np.searchsorted(edges, level, side="left") - 1, 0, bins - 1)
     count = np.bincount(place, minlength=bins)
     return ReliabilityTable(
@@ -196,12 +178,8 @@ def reliability_from_confidence(confidence: ArrayLike, correct: ArrayLike, n_bin
     )
 
 
-def bin_edges(n_bins: int) -> Floats:
-    """Ends of equal-width bins of [0, 1].
-
-    Quotients rather than linspace: 3 / 10 is the 0.3 a user types, linspace(0, 1, 11)[3] is one bit above.
-    """
-    return np.arange(n_bins + 1) / n_bins
+def _bin_edges(n_bins: int) -> Floats:
+    return np.arange(n_bins + 1) / n_bins  # not linspace: 3 / 10 is the 0.3 a user types
 
 
 def _check_bins(n_bins: int) -> int:
@@ -238,9 +216,12 @@ def negative_log_likelihood(probs: ArrayLike, labels: ArrayLike) -> float:
     1.039721
     """
     table, truth = _check_probs_and_labels(probs, labels)
-    own = table[np.arange(len(table)), truth].astype(np.float64)
+    return mean_nll(table[np.arange(len(table)), truth].astype(np.float64))
+
+
+def mean_nll(own: Floats) -> float:
+    """Mean of -log of the probabilities of labels, of which one of 1 + 1e-7, legal by rounding, counts as 1."""
     with np.errstate(divide="ignore"):
-        # A probability of 1 + 1e-7, legal by rounding, must not give a negative term.
         return float(np.mean(-np.log(np.minimum(own, 1.0))))
 
 
@@ -254,11 +235,7 @@ def brier_score(probs: ArrayLike, labels: ArrayLike) -> float:
 
 
 def brier_terms(table: RealArray, truth: Ints) -> Floats:
-    """Squared distance of each row's probabilities to its one-hot label, (n,), for what has been checked.
-
-    >>> brier_terms(np.array([[0.5, 0.5], [1.0, 0.0]]), np.array([0, 0]))
-    array([0.5, 0. ])
-    """
+    """Squared distance of each row's probabilities to its one-hot label, (n,)."""
     n, n_classes = table.shape
     step = max(_BLOCK // n_classes, 1)
     per_row = np.empty(n)
@@ -312,14 +289,8 @@ def no_bins(n_classes: int, n_bins: int) -> BinCounts:
 
 
 def add_bins(probs: RealArray, labels: Ints, counts: BinCounts) -> None:
-    """Add the rows of a block.
-
-    >>> counts = no_bins(2, 2)
-    >>> add_bins(np.array([[0.75, 0.25], [0.5, 0.5]]), np.array([0, 1]), counts)
-    >>> counts.rows.tolist(), (counts.mass * MASS_UNIT).tolist(), counts.hits.tolist()
-    ([[1, 1], [2, 0]], [[0.5, 0.75], [0.75, 0.0]], [[0, 1], [1, 0]])
-    """
-    kernels.add_bins(as_float64(probs), as_int64(labels), bin_edges(counts.rows.shape[1]), MASS_UNIT, *counts)
+    """Add the rows of a block."""
+    kernels.add_bins(as_float64(probs), as_int64(labels), _bin_edges(counts.rows.shape[1]), MASS_UNIT, *counts)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -389,11 +360,9 @@ def calibration_of_bins(counts: BinCounts) -> ClasswiseCalibration:
 
 
 def _mean_deviation(n: Ints, p: Floats) -> Floats:
-    """Mean of | X - n p | for X ~ Binomial(n, p), by de Moivre's formula.
+    """Mean of | X - n p | for X ~ Binomial(n, p): 2 v C(n, v) p^v (1 - p)^(n - v + 1), v = floor(n p) + 1 (de Moivre).
 
-    It is 2 v C(n, v) p^v (1 - p)^(n - v + 1) with v = floor(n p) + 1. Hits of rows with different probabilities deviate
-    less than those of as many rows with the mean of them (Hoeffding 1956), so that this is at least what a calibrated
-    model shows.
+    Hits of rows with different probabilities deviate less than those of rows with their mean (Hoeffding 1956).
     """
     from scipy.special import betaln, xlog1py, xlogy  # noqa: PLC0415 - servers do without
 

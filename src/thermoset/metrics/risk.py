@@ -1,10 +1,7 @@
 """Selective prediction: how wrong a model is on the rows it is most confident about.
 
-A model that may decline answers rows from the most confident on. The more rows it answers, the larger the error among
-them, if its confidence means anything. `score` is any number per row, higher = more confident: a probability, a margin,
-minus a set size. `right` says whether the row's answer was right.
-
-Rows with equal scores are answered together, since nothing tells them apart: no result depends on the order of rows.
+`score` is any number per row, higher = more confident; `right` says whether the row's answer was right. Rows with equal
+scores are answered together, since nothing tells them apart: no result depends on the order of rows.
 """
 
 import math

@@ -2,12 +2,6 @@
 
 A record has a name, how it is shown, and a formula on counts (`thermoset.metrics.counts`). Sweeps, tables, figures,
 pages and commands take names, titles and formulas from here. Gaps are fractions, not percentages; lower is better.
-
->>> sets, labels = [[True, True], [False, True]], [0, 0]
->>> {name: METRICS[name](sets, labels, 0.25) for name in ("avg_size", "marginal_coverage_gap")}
-{'avg_size': 1.5, 'marginal_coverage_gap': 0.25}
->>> METRICS["avg_size"].heading
-'AvgSize: labels in a set'
 """
 
 from collections.abc import Callable, Iterable
@@ -164,8 +158,6 @@ def swept_metrics(evaluation: Literal["drawn", "integrated"] = "drawn") -> tuple
 
     >>> [metric.name for metric in swept_metrics()][:3]
     ['avg_size', 'marginal_coverage', 'marginal_coverage_gap']
-    >>> len(swept_metrics("integrated")) - len(swept_metrics())
-    4
     """
     added = [metric for metric in METRICS.values() if metric.needs == "expectation" and evaluation == "integrated"]
     return (*(metric for metric in METRICS.values() if metric.is_swept), *added)

@@ -1,11 +1,7 @@
 """Worst-slab coverage (Cauchois, Gupta and Duchi 2021): coverage where sets do worst, whatever the partition.
 
-Classes and groups are parts that somebody has named. A slab {x : a <= v.x <= b} of the features is a part that nobody
-has: among many random directions v, and all ends with at least a share of the rows between them, the slab that is
-covered least. The search looks at so many slabs that the worst of them looks bad in perfect sets too. So it is found on
-a random half of the rows, and judged on the other half, where its coverage is an honest estimate.
-
-Along a direction the rows of a slab are neighbours once they are sorted: the worst slab is a window of them.
+A slab is {x : a <= v.x <= b}: along a direction v, a window of the sorted rows. Among so many slabs the worst looks bad
+in perfect sets too, so it is found on a random half of the rows and judged on the other.
 """
 
 import math
@@ -62,11 +58,7 @@ class Window(NamedTuple):
 
 
 def sort_along(features: RealArray, directions: Floats) -> Along:
-    """Project rows (n, d) on directions (D, d), and sort them. A projection does not depend on other rows.
-
-    >>> sort_along(np.array([[1.0, 2.0], [1.0, 0.0]]), np.array([[1.0, 1.0]]))
-    Along(value=array([[1., 3.]]), order=array([[1, 0]], dtype=int32))
-    """
+    """Project rows (n, d) on directions (D, d), and sort them. A projection does not depend on other rows."""
     value = np.empty((len(directions), len(features)))
     fill_projections(as_float64(features), as_float64(directions.T), np.empty(len(directions)), value)
     order = np.argsort(value, axis=1).astype(np.int32)
@@ -77,17 +69,8 @@ def sort_along(features: RealArray, directions: Floats) -> Along:
 class WorstSlab(Brief):
     """The slab low <= direction . x <= high with the lowest coverage, found on half of the rows and judged on the rest.
 
-    Attributes
-    ----------
-    direction : (d,)
-        A unit vector, or one of those that were given.
-    low, high : float
-        The ends, both included.
-    rows, hits, coverage
-        Rows of the judging half in the slab, how many of their sets contain their label, and the share: an unbiased
-        estimate. Without rows it is NaN.
-    found_rows, found_hits, found_coverage
-        The same for the half that the slab was found on: biased low by the search.
+    `rows`, `hits` and `coverage` (NaN without rows) are those of the judging half, an unbiased estimate; `found_rows`,
+    `found_hits` and `found_coverage` those of the half that the slab was found on, biased low by the search.
     """
 
     direction: Floats
@@ -200,11 +183,7 @@ def draw_half(n_rows: int, rng: np.random.Generator) -> Bools:
 
 
 def least_rows(n_searched: int, share: Alpha) -> int:
-    """The fewest rows of a slab.
-
-    >>> least_rows(25, 0.1)
-    3
-    """
+    """The fewest rows of a slab."""
     return max(1, math.ceil(exact_level(share, "share", "0.1") * n_searched))
 
 

@@ -2,10 +2,10 @@
 
 ================  =====================================================================================
 `promise`         what was promised, and the law that hits on fresh rows then follow
-`check`           labelled rows, tested once; `report` says what was found
+`check`           labelled rows, tested once; `report` holds the result
 `drift`           rows without labels, tested once
 `evidence`        e-processes, detectors and confidence sequences, which may be looked at after every row
-`monitor`         `thermoset.Monitor`: batch after batch; `state` is its document, `status` what it says
+`monitor`         `thermoset.Monitor`: batch after batch; `state` is its document, `status` its summary
 `prometheus`      the status as metrics
 ================  =====================================================================================
 """

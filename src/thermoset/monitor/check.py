@@ -1,13 +1,7 @@
 """Is the promise kept? Coverage and calibration of a fitted predictor on fresh labelled rows.
 
-Marginal coverage is compared with its law (see `promise`), and so is that of classes, clusters and groups where these
-have thresholds of their own. What was promised nothing is measured by a yardstick: coverage of exactly 1 - alpha.
-Confidence is compared with what calibrated confidence shows by chance.
-
->>> sets = np.eye(2, dtype=bool)[[0] * 90 + [1] * 10]  # {0} for 90 rows, {1} for 10
->>> report = check(sets, np.where(sets, 0.9, 0.1), labels=[0] * 100, promise=Promise(0.1, [999]))
->>> report.marginal.coverage, report.ok
-(0.9, True)
+Coverage is compared with its law (see `promise`), and where nothing was promised with coverage of exactly 1 - alpha;
+confidence with what calibrated confidence shows by chance.
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,6 +42,7 @@ from thermoset.metrics.probabilities import (
     brier_terms,
     calibration_of_bins,
     check_probs,
+    mean_nll,
     no_bins,
 )
 from thermoset.monitor.promise import Promise, lower_tails, marginal_coverage, part_laws, union_coverage
@@ -69,17 +64,8 @@ _SIMULATIONS = 4999  # with the observed one 5,000: the smallest p-value is 0.00
 _STRATA = 512  # above so many rows, those of neighbouring confidence are drawn together
 
 
-# ---- tables of parts -------------------------------------------------------------------------------------------------
-
-
 def holm(p_values: ArrayLike) -> Floats:
-    """Holm's adjusted p-values: for any true hypothesis, below a level a with probability at most a (Holm 1979).
-
-    The i-th smallest of m is multiplied by m - i + 1; the results are made non-decreasing and capped at 1.
-
-    >>> holm([0.01, 0.04, 0.03]).round(12).tolist()  # 3 * 0.01, 2 * 0.03, and 0.04 is not below that
-    [0.03, 0.06, 0.06]
-    """
+    """Holm's adjusted p-values: for any true hypothesis, below a level a with probability at most a (Holm 1979)."""
     p = np.asarray(p_values, dtype=np.float64)
     if p.ndim != 1 or not np.all((p >= 0) & (p <= 1)):
         raise InputError(f"p_values must be numbers from 0 to 1, shape (tests,); got {p_values!r}.")
@@ -106,17 +92,7 @@ def yardstick(rows: Ints, hits: Ints, promised: float) -> CoverageTable:
 
 
 def part_table(sizes: Ints, confidence: Floats, hit: Bools, alpha: Alpha) -> PartTable:
-    """Coverage of rows by set size, in the strata of SSCV, and by confidence, in tenths of the rows.
-
-    >>> confidence, hit = np.array([0.5, 0.5, 0.9, 0.9]), np.array([False, False, True, True])
-    >>> parts = part_table(np.array([1, 1, 2, 3]), confidence, hit, "0.5")
-    >>> parts.phrases
-    ('sets of 0 to 1 labels', 'sets of 2 to 3 labels', 'confidence 0.500 to 0.500', 'confidence 0.900 to 0.900')
-    >>> parts.table.coverage.tolist(), parts.table.p_holm.tolist()  # two misses: 1/4, and four tests
-    ([0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 1.0, 1.0])
-    >>> parts.gaps[0].gap
-    0.5
-    """
+    """Coverage of rows by set size, in the strata of SSCV, and by confidence, in tenths of the rows."""
     by_size, by_confidence = coverage_by_size(sizes, hit), coverage_by_confidence(confidence, hit)
     strata = [f"{a} to {b - 1}" for a, b in pairwise(SIZE_STRATA)] + [f"{SIZE_STRATA[-1]} or more"]
     tenths = [f"{low:.3f} to {high:.3f}" for low, high in zip(by_confidence.low, by_confidence.high, strict=True)]
@@ -139,9 +115,8 @@ def part_table(sizes: Ints, confidence: Floats, hit: Bools, alpha: Alpha) -> Par
 class RowFacts(NamedTuple):
     """What a check needs of each row, arrays (n,).
 
-    size : labels in the set; hit : whether the row's label is one of them; correct : whether it is the likeliest;
-    confidence : probability of the likeliest; own : probability of the label; distance : squared distance of the
-    probabilities from the label.
+    hit : whether the row's set holds its label; correct : whether that is the likeliest; confidence, own : probability
+    of the likeliest, and of the label; distance : squared distance of the probabilities from the label.
     """
 
     size: Ints
@@ -173,25 +148,12 @@ class RowFacts(NamedTuple):
 def calibration_check(facts: RowFacts, n_bins: int = N_BINS) -> CalibrationCheck:
     """Measure the probabilities and test whether confidence is calibrated.
 
-    A perfectly calibrated model has an ECE above zero on a finite number of rows. How much is simulated: each row is
-    right with a probability equal to its confidence. The p-value is the share of models with an ECE at least as large
-    as the observed one, which counts as one of them: so it is valid for any number of rows and of simulations. A z-test
-    such as Spiegelhalter's is not: of 1,000 rows with confidence 0.9999, two or more are wrong with probability 0.005,
-    and it says 2e-9.
-
-    >>> sets, probs = np.ones((100, 2), dtype=bool), np.tile([0.8, 0.2], (100, 1))
-    >>> right = calibration_check(RowFacts.of(sets, probs, np.repeat([0, 1], [80, 20])))
-    >>> round(right.ece, 12), right.p_value
-    (0.0, 1.0)
-    >>> wrong = calibration_check(RowFacts.of(sets, probs, np.repeat([0, 1], [50, 50])))
-    >>> round(wrong.ece, 12), wrong.p_value
-    (0.3, 0.0002)
-    >>> wrong.worst.low, wrong.worst.high, wrong.worst.rows, wrong.worst.right
-    (0.8, 0.9, 100, 50)
+    Each row is simulated to be right with a probability equal to its confidence. The p-value is the share of models,
+    the observed one among them, with an ECE at least as large: valid for any number of rows and of simulations, as a
+    z-test is not (of 1,000 rows with confidence 0.9999, two are wrong with probability 0.005, and Spiegelhalter's test
+    says 2e-9).
     """
     confidence, correct = facts.confidence, facts.correct
-    with np.errstate(divide="ignore"):  # infinite where a label has probability 0
-        nll = float(np.mean(-np.log(np.minimum(facts.own, 1.0))))
     bins = reliability_from_confidence(confidence, correct, n_bins)
     filled = bins.count > 0
     right = np.rint(bins.accuracy[filled] * bins.count[filled])
@@ -201,7 +163,7 @@ def calibration_check(facts: RowFacts, n_bins: int = N_BINS) -> CalibrationCheck
         ece_mean=float(chance.mean()),
         ece_95=float(np.quantile(chance, 0.95, method="inverted_cdf")),
         p_value=(1 + int(np.count_nonzero(chance >= observed))) / (1 + len(chance)),
-        nll=nll,
+        nll=mean_nll(facts.own),
         brier=float(facts.distance.mean()),
         accuracy=float(correct.mean()),
         confidence=float(confidence.mean()),
@@ -213,8 +175,8 @@ def calibration_check(facts: RowFacts, n_bins: int = N_BINS) -> CalibrationCheck
 def _simulate_ece(confidence: Floats, count: Ints, right: Floats) -> tuple[float, Floats]:
     """ECE of `right` labels by bin, and of simulated ones, in the same arithmetic so that equal counts are equal.
 
-    `confidence` is sorted, and `count` says how many of its rows each bin holds. Rows are drawn one by one, or, if
-    there are many, in strata of neighbours with their mean: a binomial in place of a sum of nearly equal Bernoullis.
+    `count` says how many of the rows, sorted by confidence, each bin holds. If rows are many, strata of neighbours with
+    their mean are drawn: a binomial in place of a sum of nearly equal Bernoullis.
     """
     ends = np.cumsum(count)
     n = int(ends[-1])
@@ -229,7 +191,7 @@ def _simulate_ece(confidence: Floats, count: Ints, right: Floats) -> tuple[float
 
 
 def _worst_range(confidence: Floats, correct: Bools) -> ConfidenceRange:
-    """Neighbouring tenths of confidence in which the number of right answers is farthest from the expected one.
+    """Neighbouring tenths of confidence in which right answers are farthest from the expected number of them.
 
     Far is in standard deviations of a calibrated model, with one answer added so that few rows do not count for much.
     """

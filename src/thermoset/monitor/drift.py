@@ -1,13 +1,8 @@
-"""Have the rows changed? A test that needs no labels: it compares the set sizes of a batch with the conformal rows'.
+"""Rows without labels, tested once: whether the set sizes of a batch are like those of the conformal rows.
 
-Set sizes are whole numbers, most of them tied and some of them rare. Each of up to 26 cuts parts them into "at most s
-labels" and "more", a table of two by two. If both samples come from one population, the number of conformal rows
-above the cut is hypergeometric given the margins of the table (Fisher's exact test). The p-value is the smallest of
-the cuts' times their number (Bonferroni). Cuts are placed by the two samples taken together, which the margins fix, so
-the test keeps its level at any number of rows, where a chi-squared test would have to merge rare sizes.
-
-The sizes of conformal rows follow the law of fresh rows only nearly, since the threshold was found on them. One row
-weighs 1/n in it; the tests measure the rate of false alarms of the whole procedure.
+Each of up to 26 cuts parts sizes into "at most s labels" and "more". Given the margins of that table, which also place
+the cuts, the conformal rows above the cut are hypergeometric (Fisher's exact test); the smallest p-value is multiplied
+by the number of cuts (Bonferroni). So the level holds at any number of rows, with ties and rare sizes.
 """
 
 from dataclasses import dataclass
@@ -32,20 +27,8 @@ LEVELS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 class Drift:
     """How the set sizes of a batch differ from those of the conformal rows.
 
-    Attributes
-    ----------
-    p_value : float
-        For the hypothesis that both follow the same law; 1 when every set has the same size.
-    cuts : int
-        Number of sizes at which the rows were divided in two; the p-value is corrected for this number.
-    size : int
-        The cut with the smallest p-value separates this size from larger ones.
-    share_before, share_after : float
-        Share of conformal rows, and of rows of the batch, whose sets are larger than `size`.
-    mean_before, mean_after : float
-        Mean set sizes.
-    rows_before, rows_after : int
-        Numbers of rows.
+    `p_value` is corrected for the number of `cuts`, and 1 when every set has the same size. The clearest cut separates
+    sets of `size` labels from larger ones, whose shares are `share_before` (conformal rows) and `share_after` (batch).
     """
 
     p_value: float
@@ -59,16 +42,6 @@ class Drift:
     rows_after: int
 
     @property
-    def test(self) -> str:
-        """Name of the test."""
-        return f"Fisher's exact test at {self.cuts} cut{'' if self.cuts == 1 else 's'}"
-
-    @property
-    def statistic(self) -> float:
-        """Difference of the shares: positive when more sets of the batch are larger than `size`."""
-        return self.share_after - self.share_before
-
-    @property
     def drifted(self) -> bool:
         """Whether the p-value is below `SIGNIFICANCE`."""
         return self.p_value < SIGNIFICANCE
@@ -76,15 +49,16 @@ class Drift:
     @property
     def message(self) -> str:
         """The finding in one sentence, and what to do if there is drift."""
+        test = f"Fisher's exact test at {self.cuts} cut{'' if self.cuts == 1 else 's'}"
         means = f"mean {self.mean_after:.3g} compared with {self.mean_before:.3g}"
         rows = f"those of the {self.rows_before:,} conformal rows"
         if not self.drifted:
-            return f"set sizes look like {rows}: {means} ({self.test}, p = {self.p_value:.2g})."
+            return f"set sizes look like {rows}: {means} ({test}, p = {self.p_value:.2g})."
         labels = f"{self.size} label{'' if self.size == 1 else 's'}"
         p = f"= {self.p_value:.1g}" if self.p_value else "< 1e-300"
         return (
             f"set sizes differ from {rows}: {means}; {self.share_after:.1%} of the sets have more than {labels}, "
-            f"compared with {self.share_before:.1%} ({self.test}, p {p}). "
+            f"compared with {self.share_before:.1%} ({test}, p {p}). "
             "Coverage is promised only for rows like the conformal rows: check it on fresh labelled rows, or "
             "recalibrate."
         )
@@ -114,13 +88,12 @@ def size_drift(reference_counts: Any, batch_counts: Any) -> Drift:
     n_before, n_after = int(before.sum()), int(after.sum())
     above_before, above_after = n_before - np.cumsum(before), n_after - np.cumsum(after)
     cuts = _cuts(before + after)
-    # Twice the smaller tail of the hypergeometric law, given the margins of each cut's table.
     margins = n_before + n_after, (above_before + above_after)[cuts], n_before
     tails = hypergeom.cdf(above_before[cuts], *margins), hypergeom.sf(above_before[cuts] - 1, *margins)
     p_values = np.minimum(2 * np.minimum(*tails), 1.0)
-    # Far apart, several p-values round to 0: the largest difference is then the one to tell.
+    # Where several p-values round to 0, the largest difference is reported; those equal but for rounding are equal, so
+    # that the samples may change places.
     difference = np.abs(above_after / n_after - above_before / n_before)[cuts]
-    # p-values that are equal but for rounding are equal, so that the samples may change places.
     with np.errstate(divide="ignore"):
         clearest = np.lexsort((-difference, np.log(p_values).round(9)))[0]
     size = int(cuts[clearest])
@@ -138,11 +111,7 @@ def size_drift(reference_counts: Any, batch_counts: Any) -> Drift:
 
 
 def _cuts(pooled: Ints) -> Ints:
-    """Sizes after which to cut: of those that occur, the two around each of the shares `LEVELS` of all rows.
-
-    Two, since a size may hold most rows by itself: then one cut is before it and one after. If all rows have one
-    size, the cut is after it: nothing lies above, and the p-value is 1.
-    """
+    """Of the sizes that occur, the two around each of the shares `LEVELS`: one size may hold most rows by itself."""
     occurring = np.flatnonzero(pooled)
     below = np.cumsum(pooled)[occurring]
     around = np.searchsorted(below, np.array(LEVELS) * below[-1])
@@ -152,7 +121,6 @@ def _cuts(pooled: Ints) -> Ints:
 
 
 def _size_counts(counts: Any, name: str) -> Ints:
-    """Numbers of rows by set size, at least one row in all."""
     try:
         array = np.asarray(counts)
     except ValueError:  # ragged lists

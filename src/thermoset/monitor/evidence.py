@@ -1,12 +1,8 @@
 """Evidence against a promise that may be looked at after every row; the mathematics is in docs/evidence.md.
 
-An *e-process* is the wealth of bets against the promise: while the promise holds, it ever reaches 1/delta with
-probability at most delta. Along with it runs a *detector*, which starts again after each alarm and gives a false one at
-most once in `run_length` rows on average. Evidence is the natural logarithm of wealth throughout.
-
-`CoverageTest` tests the hits of labelled rows against their exact law, `RankTest` any number that rows without labels
-have. `part_evidence`, `fixed_evidence` and `joint_evidence` need counts alone. A `confidence_sequence` says how large
-coverage is, and `change_point` since when it is different.
+An *e-process* is the wealth of bets against the promise: while that holds, it ever reaches 1/delta with probability at
+most delta. Its *detector* starts again after each alarm, and gives a false one at most once in `run_length` rows on
+average. Evidence is the natural logarithm of wealth.
 """
 
 import math
@@ -66,24 +62,11 @@ def checked_delta(delta: float, name: str = "delta") -> float:
 
 
 class EProcess(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An e-process and its detector, after some rows.
+    """An e-process and its detector, after some rows; it alarms when `log_e` reaches `log_bar`, log(1 / delta).
 
-    Attributes
-    ----------
-    log_bar : float
-        There is an alarm when `log_e` reaches this: log(1 / delta).
-    run_length : int, optional
-        The detector gives a false alarm once in so many rows, on average, at most. None: there is no detector.
-    rows : int
-        Rows so far.
-    log_e, peak : float
-        The wealth of all bets as a logarithm: now, and the largest so far.
-    crossed : int, optional
-        Row, counted from 1, at which it first reached the bar.
-    changes : tuple of int
-        Rows, counted from 1, at which the detector gave an alarm; the latest `MOST_CHANGES`.
-    stake, once, mixture, detector
-        The wealth of each bet; see `kernels.Wealth`.
+    crossed : the row, from 1, of the alarm; changes : the rows at which the detector alarmed, of which the latest
+    `MOST_CHANGES` are kept; run_length : None without a detector; stake, once, mixture, detector : as in
+    `kernels.Wealth`.
     """
 
     log_bar: float
@@ -149,11 +132,10 @@ def lower_odds(coverage: Floats) -> Floats:
 
 
 class HitLaw(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is promised of hits: the threshold is the score at place `rank` of those of `pool` conformal rows.
+    """The law of hits under a threshold at place `rank` of `pool` conformal scores; infinite if rank > pool.
 
-    The next row is a hit with probability (rank + hits) / (pool + 1 + rows), given the rows so far, if the law is
-    `exact`; otherwise hits are at least those of such a rule. A rank above the pool is an infinite threshold:
-    every row is a hit.
+    Given the rows so far, the next is a hit with probability (rank + hits) / (pool + 1 + rows) if the law is `exact`,
+    and hits are at least those of such a rule if it is not.
     """
 
     rank: Annotated[int, msgspec.Meta(ge=1, le=MOST_ROWS + 1)]
@@ -162,7 +144,7 @@ class HitLaw(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def finite(self) -> bool:
-        """Whether there is anything to test: the threshold is finite."""
+        """Whether there is anything to test."""
         return self.rank <= self.pool
 
     @property
@@ -181,18 +163,7 @@ class HitLaw(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CoverageTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The test of a law of hits: rows and hits so far, `under` for too few hits, `over` for too many.
-
-    `over` is None where hits are only at least what the law says.
-
-    >>> test = CoverageTest.start(HitLaw(rank=451, pool=500), delta=0.01, run_length=1_000_000)
-    >>> kept = test.after(np.arange(1, 1001) % 10 > 0)  # 90 hits in 100 rows
-    >>> kept.hits, kept.under.alarm, kept.over.alarm
-    (900, False, False)
-    >>> broken = kept.after(np.arange(1, 1001) % 10 > 2)  # 70 hits in 100 rows
-    >>> broken.under.alarm, broken.over.alarm
-    (True, False)
-    """
+    """The test of a law of hits: `under` for too few, and `over` for too many, None where the law is a lower bound."""
 
     law: HitLaw
     rows: Count
@@ -209,14 +180,9 @@ class CoverageTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def start(cls, law: HitLaw, *, delta: float, run_length: int | None) -> "CoverageTest":
         """Before the first row; `delta` is the budget of the whole monitor, of which both sides take their shares."""
         (once, mixture), whole = law.n_bets, checked_delta(delta)
+        share = SHARE_MIXTURE if mixture else 0.0
         under, over = (
-            EProcess.start(
-                delta=whole * part,
-                run_length=run_length,
-                once=once,
-                mixture=mixture,
-                share=SHARE_MIXTURE if mixture else 0.0,
-            )
+            EProcess.start(delta=whole * part, run_length=run_length, once=once, mixture=mixture, share=share)
             for part in (SHARE_UNDER, SHARE_OVER)
         )
         return cls(law, 0, 0, under, over if law.exact else None)
@@ -231,28 +197,15 @@ class CoverageTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         hits = hits.astype(np.bool_, copy=False)
 
         def advance(test: EProcess, side: int) -> EProcess:
-            seen = np.array([self.rows, self.hits])
-            return test.after(
-                len(hits), lambda wealth, run, track: bet_on_hits(hits, seen, self.law.bets(side), wealth, run, track)
-            )
+            seen = np.array([self.rows, self.hits])  # counted on by the kernel
+            return test.after(len(hits), lambda *state: bet_on_hits(hits, seen, self.law.bets(side), *state))
 
         over = None if self.over is None else advance(self.over, 1)
         return CoverageTest(self.law, self.rows + len(hits), self.hits + int(hits.sum()), advance(self.under, -1), over)
 
 
 class RankTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether fresh rows are exchangeable with the conformal rows, by a number that was cut into bins.
-
-    `reference` has the conformal rows by bin, `seen` the fresh ones so far.
-
-    >>> test = RankTest.start([50, 50], share_of_delta=0.01, run_length=None)
-    >>> rng = np.random.default_rng(0)
-    >>> alike = test.after(rng.integers(0, 2, 500), rng.random(500))
-    >>> sum(alike.seen), alike.process.alarm
-    (500, False)
-    >>> alike.after(np.ones(500, dtype=int), rng.random(500)).process.alarm
-    True
-    """
+    """Whether fresh rows are like the conformal rows, by their counts in bins: `reference`, and `seen` so far."""
 
     reference: tuple[Count, ...]
     seen: tuple[Count, ...]
@@ -285,9 +238,7 @@ class RankTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if uniform.shape != places.shape or not np.all((uniform >= 0) & (uniform <= 1)):
             raise InputError(f"v must be one number from 0 to 1 for each of the {len(places)} rows.")
         rows, counts = np.ascontiguousarray(places, dtype=np.int64), np.array([self.reference, self.seen])
-        process = self.process.after(
-            len(rows), lambda wealth, run, track: bet_on_ranks(rows, uniform, counts, _RANK_BETS, wealth, run, track)
-        )
+        process = self.process.after(len(rows), lambda *state: bet_on_ranks(rows, uniform, counts, _RANK_BETS, *state))
         return RankTest(self.reference, tuple(counts[1].tolist()), process)
 
 
@@ -348,8 +299,7 @@ def _log_wealth(hits: ArrayLike, rows: ArrayLike, rank: ArrayLike, pool: ArrayLi
     finite = k <= n
     a, b = np.where(finite, k, 1.0), np.where(finite, n + 1 - k, 1.0)
 
-    def log_mass(a: Floats) -> Floats:
-        """Logarithm of B(a + hits, b + misses) / B(a, b), but for what does not depend on a."""
+    def log_mass(a: Floats) -> Floats:  # of B(a + hits, b + misses) / B(a, b), but for what does not depend on a
         mass: Floats = gammaln(a + h) - gammaln(a) - gammaln(a + b + m) + gammaln(a + b)
         return mass
 

@@ -1,4 +1,4 @@
-"""A monitor of a fitted predictor: takes batches of rows and says what it finds."""
+"""`Monitor`: takes batches of rows of a fitted predictor, and gives its status."""
 
 import os
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ class Predictor(Protocol):
 
 
 class Monitor:
-    """Watches a fitted predictor, batch after batch, and says what it finds after each.
+    """Watches a fitted predictor, batch after batch, and gives its status after each.
 
     While coverage is as promised and rows are like the conformal rows, the chance that any test *ever* alarms is at
     most `delta`, however long it watches. Change detectors, which find a change sooner after a long good period, have a

@@ -13,40 +13,18 @@ def prometheus_text(status: MonitorStatus, name: str) -> str:
 
     What is not known, such as the coverage of rows without labels, is left out. Counters count all rows since the
     state was started, so the `increase` of two of them gives a share over any stretch of time.
-
-    >>> status = MonitorStatus(promised=0.9, alpha="0.1", exact=True, delta=0.01, run_length=None, reference_rows=500,
-    ...     reference_size=1.5, batches=(), tests=(), part_kind="class", parts=(), since=None, before=None, after=None,
-    ...     after_low=None, after_high=None, alarm=False, new_changes=False, sentences=(), advice=())
-    >>> print(prometheus_text(status, "digits").partition("# HELP thermoset_monitor_promised")[0])
-    # HELP thermoset_monitor_alarm 1 if a test has ever alarmed or a change was detected in the last batch, else 0.
-    # TYPE thermoset_monitor_alarm gauge
-    thermoset_monitor_alarm{predictor="digits"} 0
-    <BLANKLINE>
     """
     tests, answers = {test.name: test for test in status.tests}, status.answers
+    alarms = {key: float(test.crossed_batch is not None) for key, test in tests.items()}
+    wealth, bars = ({key: _exp(getattr(test, at)) for key, test in tests.items()} for at in ("log_e", "log_bar"))
+    coverage = _ratio(status.hits, status.labelled)
     each: list[tuple[str, str, dict[str, float] | float | None]] = [
         ("alarm", "1 if a test has ever alarmed or a change was detected in the last batch, else 0.", status.alarm),
-        (
-            "test_alarm",
-            "1 if this test has ever alarmed, else 0.",
-            {key: test.crossed_batch is not None for key, test in tests.items()},
-        ),
-        (
-            "wealth",
-            "Evidence against the promise, as the wealth of a bettor who started with 1.",
-            {key: _exp(test.log_e) for key, test in tests.items()},
-        ),
-        (
-            "wealth_alarm_level",
-            "Wealth from which on a test alarms.",
-            {key: _exp(test.log_bar) for key, test in tests.items()},
-        ),
+        ("test_alarm", "1 if this test has ever alarmed, else 0.", alarms),
+        ("wealth", "Evidence against the promise, as the wealth of a bettor who started with 1.", wealth),
+        ("wealth_alarm_level", "Wealth from which on a test alarms.", bars),
         ("promised_coverage_ratio", "Promised share of rows whose set holds the label.", status.promised),
-        (
-            "coverage_ratio",
-            "Share of labelled rows whose set holds the label, since the state was started.",
-            _ratio(status.hits, status.labelled),
-        ),
+        ("coverage_ratio", "Share of labelled rows whose set holds the label, since the state was started.", coverage),
         ("batches_total", "Batches added.", len(status.batches)),
         ("rows_total", "Rows added.", status.rows),
         ("labelled_rows_total", "Rows with a label by now, without those answered alone.", status.labelled),
@@ -54,13 +32,11 @@ def prometheus_text(status: MonitorStatus, name: str) -> str:
         ("reference_set_size_labels", "Mean size of the sets of the conformal rows.", status.reference_size),
     ]
     if answers is not None:
+        error = _ratio(answers.errors, answers.labelled)
+        seen = "Share of wrong answers among answered rows with a label, since the state was started."
         each += [
             ("claimed_error_ratio", "Claimed upper bound on the share of wrong answers.", answers.bound),
-            (
-                "answer_error_ratio",
-                "Share of wrong answers among answered rows with a label, since the state was started.",
-                _ratio(answers.errors, answers.labelled),
-            ),
+            ("answer_error_ratio", seen, error),
             ("answered_rows_total", "Rows answered alone.", answers.rows),
             ("audited_answers_total", "Answered rows with a label by now.", answers.labelled),
             ("wrong_answers_total", "Answered rows with a label whose answer is wrong.", answers.errors),
@@ -96,14 +72,9 @@ def _ratio(part: int, whole: int) -> float | None:
 
 
 def _exp(log_e: float) -> float:
-    """Wealth; infinite where no number is as large."""
     return math.exp(log_e) if log_e < 709 else math.inf
 
 
 def _number(value: float) -> str:
-    """A number as Prometheus writes it: shortest digits that read back the same.
-
-    >>> _number(True), _number(0.25), _number(float("inf"))
-    ('1', '0.25', '+Inf')
-    """
+    """The shortest digits that read back the same."""
     return "+Inf" if value == math.inf else repr(int(value)) if value == int(value) else repr(float(value))

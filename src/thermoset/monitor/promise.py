@@ -1,30 +1,7 @@
-"""What a predictor promised, and the law that the hits on fresh rows then follow.
-
-With n conformal rows behind a threshold and k = ceil((n + 1)(1 - alpha)):
-
-- One threshold: hits on m fresh rows are Beta-Binomial(m; k, n + 1 - k). Nothing is promised for a class.
-- Mondrian: this law in every class, with the class's own n and m. Classes are independent given the labels, so all
-  hits together follow the convolution of the laws. The shares of the classes may change.
-- Clustered: this law in every cluster, its classes taken together, as long as they keep their shares inside the
-  cluster. Nothing is promised for a class, nor for the null cluster of rare classes, whose threshold comes from rows
-  of all classes: its rows are measured and not tested. When all classes are in it, there is one threshold.
-- By group of rows: this law in every group, with the group's own n and m, and all hits together as for Mondrian. The
-  shares of the groups may change. Nothing is promised for a group that had no conformal row and got a fallback.
-- Interpolated: a set misses its label only if the set under the threshold of all rows does, or that under the
-  threshold of the class. Misses are at most the sum of two counts whose laws are those of the first two lines, and the
-  union bound needs nothing of how they depend on each other. So the coverage of all rows together is at least
-  1 - 2 alpha on average.
-- Weighted conformal rows, for other class shares or a known shift of rows: coverage of target rows is at least
-  1 - alpha on average, and no exact law is known. It scatters about as with n' rows of equal weight, n' the effective
-  sample size, which may be any number: Beta-Binomial(m; (n' + 1)(1 - alpha), (n' + 1) alpha) has mean 1 - alpha and
-  stands for the law. It is an approximation, and reports say so.
-
-- With an answer rule: the law of one threshold, from the unanswered conformal rows, for unanswered rows. The test that
-  ended the walk failed, so that wrong rows are if anything too many among those, and coverage is at least that.
+"""What a predictor promised, and the law that hits on fresh rows then follow; docs/definitions.md has the laws.
 
 Tests of coverage are one-sided: too few hits. Where scores tie (deterministic ones, and top labels with
-`allow_empty=False`) sets only get larger, and the law is a lower bound: p-values are too large rather than too small,
-and an alarm means what it says.
+`allow_empty=False`) sets only get larger, and the law is a lower bound.
 """
 
 from collections.abc import Sequence
@@ -49,10 +26,9 @@ _CONVOLVED = 1e-12  # a p-value of a convolution is rounded up to this, which is
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Classes, clusters or groups, and what their laws need.
+    """Classes, clusters or groups: conformal rows behind their thresholds, whether their rows follow that law, numbers.
 
-    `pools` has the conformal rows behind the threshold of each part, `promised` whether its rows follow its law,
-    `index` its number, and `of_class` (C,) the place of each class, where parts are made of classes.
+    `of_class` (C,) is the place of each class, where parts are made of classes.
     """
 
     pools: Ints
@@ -112,17 +88,14 @@ class Promise:
 
     @classmethod
     def of(cls, inference: Inference) -> "Promise":
-        """What a document promises.
-
-        Weighted rows have no exact law. Coverage then scatters about as much as with so many rows of equal weight as
-        say the same, and these are given.
-        """
+        """What a document promises."""
         document, effective = inference.document, None
         if document.is_weighted:
             effective = inference.calibration_scores.scatter_rows(document.alpha)
         elif document.shift is not None:
             effective = document.shift.effective_rows
         like_fresh = not document.is_weighted and document.shift is None and not document.provenance.top_rows
+        # Unanswered rows: the test that ended the walk failed, so wrong ones are if anything too many among them.
         like_fresh = like_fresh and document.answers is None
         return cls(
             alpha=document.alpha,
@@ -195,8 +168,7 @@ def part_laws(parts: Parts, rows: Ints, promise: Promise) -> list[Floats | None]
 def weighted_law(effective_rows: float, rows: int, alpha: Alpha) -> Floats:
     """Mass function of the hits on 0 .. rows that stands for the law where conformal rows have weights.
 
-    >>> weighted_law(9.0, 1, 0.1).round(12).tolist()
-    [0.1, 0.9]
+    Coverage then scatters about as with so many rows of equal weight, a number that need not be whole.
     """
     level, behind = float(exact_level(alpha)), effective_rows + 1
     mass: Floats = betabinom(rows, behind * (1 - level), behind * level).pmf(np.arange(rows + 1))
@@ -212,12 +184,7 @@ def lower_tails(laws: Sequence[Floats | None], hits: Ints) -> Floats:
 
 
 def marginal_coverage(laws: Sequence[Floats | None], rows: Ints, hits: Ints, promise: Promise) -> MarginalCoverage:
-    """Hits of all parts with a law against the convolution of the laws.
-
-    >>> laws = [np.array([0.5, 0.5])] * 2
-    >>> marginal_coverage(laws, np.array([1, 1]), np.array([0, 0]), Promise(0.5, [1, 1], "class")).p_value
-    0.25
-    """
+    """Hits of all parts with a law against the convolution of the laws: given the labels, parts are independent."""
     tested = [i for i, mass in enumerate(laws) if mass is not None]
     m, h = int(rows[tested].sum()), int(hits[tested].sum())
     mass = _convolution([mass for mass in laws if mass is not None])
@@ -237,12 +204,8 @@ def marginal_coverage(laws: Sequence[Floats | None], rows: Ints, hits: Ints, pro
 def union_coverage(laws: Sequence[Floats | None], rows: Ints, hits: Ints, promise: Promise) -> MarginalCoverage:
     """Hits of all rows against the union bound, for thresholds between that of all rows and those of classes.
 
-    `laws` are those of the classes. With M <= A + B, M >= t needs A >= a or B >= t + 1 - a, for every a.
-
-    >>> one = Promise(0.5, [1, 1], "interpolated", group_of_class=[0, 1])  # 2 rows in all: k = 2 of n + 1 = 3
-    >>> laws = [np.array([0.0, 1.0])] * 2  # of classes with too few rows: no miss
-    >>> union_coverage(laws, np.array([1, 1]), np.array([0, 0]), one).p_value.__round__(12)  # P(A >= 2) = 1/6
-    0.166666666667
+    A set misses only if one under either of these does, so misses M are at most A + B, whose laws are known: M >= t
+    needs A >= a or B >= t + 1 - a, for every a.
     """
     m, h = int(rows.sum()), int(hits.sum())
     pooled = int(promise.class_parts(len(rows)).pools.sum())
@@ -270,10 +233,7 @@ def union_coverage(laws: Sequence[Floats | None], rows: Ints, hits: Ints, promis
 
 
 def _convolution(masses: Sequence[Floats]) -> Floats:
-    """Mass function of a sum of independent counts: short ones are convolved in pairs until one is left.
-
-    Long ones are multiplied as Fourier transforms. Their absolute error is below 1e-13 for ten million rows.
-    """
+    """Mass function of a sum of independent counts; long ones by Fourier transforms, with an error below 1e-13."""
     left = list(masses) or [np.ones(1)]
     while len(left) > 1:
         left.sort(key=len)

@@ -32,18 +32,10 @@ _PHRASES = {"size": "sets of {} labels", "confidence": "confidence {}"}
 
 @dataclass(frozen=True)
 class MarginalCoverage:
-    """Coverage of all rows covered by a promise, taken together.
+    """Coverage of all rows covered by a promise (so without those of a null cluster), taken together.
 
-    Attributes
-    ----------
-    rows, hits : int
-        Rows, without those of a null cluster, and how many of their sets contain the label.
-    coverage, promised : float
-        hits / rows (NaN without rows), and 1 - alpha.
-    allowed : Interval
-        The 95% range of the coverage under the law; up to 1 where the law is a lower bound.
-    p_value : float
-        Probability of that many hits or fewer under the promise; never below 1e-12 where laws were convolved.
+    `allowed` is the 95% range of the coverage under the law, up to 1 where the law is a lower bound; `p_value` the
+    probability of that many hits or fewer under the promise, never below 1e-12 where laws were convolved.
     """
 
     rows: int
@@ -55,10 +47,7 @@ class MarginalCoverage:
 
     @property
     def broken(self) -> bool:
-        """Whether coverage is below 1 - alpha, with a p-value below `SIGNIFICANCE`.
-
-        With few conformal rows k / (n + 1) exceeds 1 - alpha, and the law demands more than was promised.
-        """
+        """Whether coverage is below 1 - alpha, which the law may exceed, with a p-value below `SIGNIFICANCE`."""
         return self.p_value < SIGNIFICANCE and self.coverage < self.promised
 
 
@@ -95,22 +84,10 @@ class AnswerCheck:
 class CoverageTable(Brief, AsTable):
     """Coverage of each class, cluster of classes or group of rows: arrays with one entry for each.
 
-    Attributes
-    ----------
-    index : int array
-        Class, cluster, or place of the group in the names.
-    rows, hits, coverage, low, high : arrays
-        Number of rows, how many of their sets contain the label, the share, and its 95% interval (Clopper-Pearson).
-    p_value, p_holm : float arrays
-        Probability of that many hits or fewer, alone and adjusted by `holm` for the number of entries tested.
-    promised : float
-        1 - alpha.
-    law : str
-        Where the p-values come from: "beta-binomial", the promised law, or "binomial", a comparison with coverage 1 -
-        alpha where nothing was promised.
-
-    The share, the interval and the p-values of an entry without rows are NaN, as are the p-values of a null cluster and
-    of groups that had no conformal row.
+    index : class, cluster, or place of the group in the names; low, high : the 95% interval (Clopper-Pearson) of the
+    coverage; p_value, p_holm : probability of that many hits or fewer, alone and adjusted for the number of entries
+    tested; law : "beta-binomial", the promised law, or "binomial", a comparison with coverage 1 - alpha where nothing
+    was promised. All but the counts are NaN for an entry without rows, and the p-values for one without a promise.
     """
 
     index: Ints
@@ -157,15 +134,7 @@ class CoverageTable(Brief, AsTable):
         )
 
     def to_table(self) -> TextTable:
-        """The table in text, the least covered first; entries are called by their number.
-
-        >>> from thermoset.monitor.check import yardstick
-        >>> print(yardstick(np.array([4, 2]), np.array([4, 1]), promised=0.9).to_table())
-        Coverage, promised: 0.9
-        place  rows  hits  coverage             95%  p (Holm)
-        1         2     1     0.500  0.013 to 0.987      0.38
-        0         4     4     1.000  0.398 to 1.000         1
-        """
+        """The table in text, the least covered first; entries are called by their number."""
         return self.named_table("place", "")
 
     def named_table(self, one: str, many: str, names: tuple[str, ...] | None = None) -> TextTable:
@@ -204,17 +173,9 @@ class PartGap:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PartTable(Brief, AsTable):
-    """Coverage of parts of the rows, for which nothing was promised.
+    """Coverage of parts of the rows, for which nothing was promised: by "size" of the set, and by "confidence".
 
-    Attributes
-    ----------
-    by, names : tuple of str
-        For each part: its kind ("size" or "confidence"), and its name.
-    table : CoverageTable
-        Rows, hits, coverage with its interval, and p-values for coverage below 1 - alpha, adjusted for all parts of
-        every kind.
-    gaps : tuple of PartGap
-        The largest gap of each kind, and what chance alone shows.
+    The p-values of `table` are adjusted for all parts of every kind; `gaps` has the largest gap of each kind.
     """
 
     by: tuple[str, ...]
@@ -256,17 +217,9 @@ class ConfidenceRange:
 class CalibrationCheck:
     """Quality of the probabilities, and whether confidence is calibrated.
 
-    Attributes
-    ----------
-    ece, nll, brier, accuracy, confidence : float
-        Expected calibration error in `n_bins` bins, negative log-likelihood, Brier score, share of correct labels, mean
-        confidence.
-    ece_mean, ece_95 : float
-        Mean and 95% quantile of the ECE that a calibrated model would show with these confidences.
-    p_value : float
-        Probability that a calibrated model shows an ECE at least as large; simulated, so never below 0.0002.
-    worst : ConfidenceRange
-        Where confidence and accuracy differ most clearly, in steps of ten percent.
+    `ece_mean` and `ece_95` are the mean and the 95% quantile of the ECE that a calibrated model would show with these
+    confidences, and `p_value` (simulated, at least 0.0002) is the probability of one at least as large. `worst` is
+    where confidence and accuracy differ most clearly.
     """
 
     ece: float
@@ -298,47 +251,33 @@ class CalibrationCheck:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CheckReport(AsTable):
-    """What `check` found. `print` it for a paragraph; `to_table`, `to_markdown` and `to_latex` list the classes.
+    """The result of `check`: `print` it for a paragraph; `to_table`, `to_markdown` and `to_latex` list the classes.
 
     Attributes
     ----------
     promise : Promise
         What was promised.
-    fail_on : tuple of str
-        What else to fail on.
-    class_names : tuple of str, or None
-        Names of the classes.
-    rows : int
-        Fresh rows.
-    marginal : MarginalCoverage
-        All classes together.
+    fail_on, class_names
+        What else to fail on; names of the classes, or None.
+    rows, marginal
+        Number of fresh rows, and the coverage of all of them.
     avg_size, empty_share : float
         Mean set size, and share of sets without a label.
-    classes : CoverageTable
-        Every class.
-    clusters : CoverageTable or None
-        Every group of classes, where thresholds are by cluster or another group of classes; otherwise None.
-    top_gap, avg_gap : float
-        TopCovGap and AvgCovGap.
-    floor : NoiseFloor
-        What those two show by chance, given the number of rows of each class.
-    calibration : CalibrationCheck
-        The probabilities.
+    classes, clusters : CoverageTable
+        Every class; every group of classes, where these have thresholds, otherwise None.
+    top_gap, avg_gap, floor
+        TopCovGap and AvgCovGap, and what they show by chance, given the number of rows of each class.
+    calibration, classwise
+        The probabilities; every class's, where the probabilities of all classes were examined, otherwise None.
     parts : PartTable
         Coverage by set size and by confidence, for which nothing was promised.
-    classwise : ClasswiseCalibration or None
-        Calibration of every class, where the probabilities of all classes were examined.
     undecided : int or None
-        Rows with labels in their set that complete rows might exclude, where rows hold only their largest logits; see
-        `TopLogits`.
-    groups : CoverageTable or None
+        Rows with labels in their set that complete rows might exclude; see `TopLogits`.
+    groups, group_names
         Every group of rows, where rows have groups: compared with its own law where thresholds are by group, otherwise
         with coverage 1 - alpha, which was not promised for it.
-    group_names : tuple of str, or None
-        Names of the groups.
     answers : AnswerCheck or None
-        Errors among answered rows, where the predictor has an answer rule. Coverage and sizes are then those of the
-        other rows, and `rows` counts these.
+        Errors among answered rows, where there is an answer rule. Coverage, sizes and `rows` then concern the others.
     """
 
     promise: "Promise"
@@ -392,10 +331,7 @@ class CheckReport(AsTable):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences about what was not promised but is worth knowing: confidence, groups and parts with low coverage.
-
-        Also that the law is an approximation, where conformal rows have weights.
-        """
+        """Sentences about what was not promised, or is only approximate: confidence, groups, parts, weights."""
         confidence = None if "confidence" in self.fail_on else self.calibration.sentence
         parts = self.parts.table.sentence("parts of the rows", self.parts.phrases)
         answers = None if self.answers is None or self.answers.sentence in self.broken else self.answers.sentence
@@ -404,7 +340,7 @@ class CheckReport(AsTable):
 
     @property
     def weight_note(self) -> str | None:
-        """A sentence about the law where conformal rows have weights, and about which rows it is for."""
+        """A sentence about the law where conformal rows have weights."""
         rows = self.promise.effective_rows
         if rows is None:
             return None
@@ -452,7 +388,6 @@ class CheckReport(AsTable):
         return f"CheckReport({'PASS' if self.ok else 'FAIL'}: {coverage}; {self.avg_size:.2f} labels in a set)"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the paragraph, and the classes or groups that are covered least."""
         table = self.to_table() if self.groups is None else self.group_table()
         return html_paragraphs(str(self)) + replace(table, lines=table.lines[:_SHOWN]).to_html()
 

@@ -1,22 +1,14 @@
 """The state of a monitor: where its tests stand after the last batch, and how one more batch moves them.
 
-A state is one JSON document with everything that the next batch needs, and no row of the past. A checksum tells a
-damaged or edited file from a good one, and that of the predictor says whose state it is. A batch takes some 300 bytes,
-whatever its number of rows, and one bit for each row where only some have labels so far.
-
-Where classes, clusters or groups ("parts") have thresholds of their own, the hits of each follow a law of its own, and
-given the labels these laws are independent of each other. So there are two questions, each with a share of delta:
-
-- Does a part break its promise? Closed testing with averages of e-values (Vovk and Wang 2021), at any number of parts.
-- Has coverage fallen everywhere? For one alternative, "odds of a hit are r times as large in every part", wealth of
-  independent parts multiplies; the average over r is an e-value again. It sees a loss that is too small in each part.
-
-There is no single law of all rows together: how many hits are expected depends on which parts the rows come from.
+It is one JSON document of some 300 bytes per batch, without any row of the past, and with its own checksum and the
+predictor's. Where classes, clusters or groups ("parts") have thresholds of their own, each is tested by its own law and
+all of them together; docs/evidence.md explains how.
 """
 
 import hashlib
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -65,17 +57,13 @@ _ELSE = "Restore a backup of the file, or name another file to start a new state
 _DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError)
 
 
-# ---- what later rows are compared with -------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class Reference:
     """What a monitor compares later rows with.
 
-    `predictor` is a checksum, `law` that of all rows (None where there is none), `sizes` and `confidence` the counts of
-    the conformal rows by set size and by bin of confidence, empty where later rows need not be like them, and `rows`
-    their number. `answer_bound` is the claimed error of answered rows, where there is an answer rule: coverage and its
-    parts then concern the others.
+    `law` is that of all rows, if there is one; `sizes` and `confidence` count the `rows` conformal rows by set size and
+    by bin of confidence, and are empty where later rows need not be like them. `answer_bound` is the claimed error of
+    answered rows, where there is an answer rule: coverage and its parts then concern the others.
     """
 
     predictor: str
@@ -127,11 +115,9 @@ class Reference:
 
     def parts(self, kind: PartKind) -> Parts:
         """What is promised for each part."""
-        promise = self.promise
-        if promise.kind is not None and promise.kind.of_rows:
-            return promise.group_parts()
         if self.own_laws:
-            return promise.class_parts(self.n_classes)
+            of_rows = self.promise.kind is not None and self.promise.kind.of_rows
+            return self.promise.group_parts() if of_rows else self.promise.class_parts(self.n_classes)
         nothing = np.zeros(self.n_classes if kind == "class" else 0, dtype=np.int64)
         return Parts(nothing, nothing > 0, nothing, nothing)
 
@@ -153,19 +139,14 @@ class Reference:
         return tuple("rare classes" if number == NULL_GROUP else f"cluster {number}" for number in index)
 
 
-# ---- a batch ---------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class BatchRows:
-    """What a batch is called, and what it shows: arrays (n,) in the order of the rows.
+    """A batch: its name, and arrays (n,) in the order of its rows.
 
-    size : labels in the set; confidence : probability of the likeliest label; bins : its bin (see the document's
-    reference), all 0 without a reference; key : a hash of the logits, and of the id where there is one;
-    label : column number, -1 where it is missing; hit, correct : whether the set holds the label, and whether the
-    likeliest label is right, False where it is missing; part : place of the class, cluster or group that the row counts
-    for, -1 where there is no label; part_kind : which of these; groups : the names of the groups by place; answered :
-    whether the row is answered alone.
+    confidence, bins : probability of the likeliest label, and its bin (0 without a reference); key : a hash of the
+    logits, and of the id where there is one; label : column number, -1 where it is missing, and `hit` and `correct` are
+    then False; part : place of the class, cluster or group that the row counts for, -1 without a label; groups : names
+    of the groups by place; answered : whether the row is answered alone.
     """
 
     name: str
@@ -195,8 +176,7 @@ def row_identities(keys: Keys, ids: Keys | None) -> Keys:
 
 def tie_breakers(keys: Keys) -> Floats:
     """A number in (0, 1) for each row that breaks ties of its rank."""
-    v: Floats = (keys.astype(np.float64) + 0.5) / 2.0**KEY_BITS
-    return v
+    return np.asarray((keys.astype(np.float64) + 0.5) / 2.0**KEY_BITS)
 
 
 def sketch_of(keys: Keys) -> tuple[int, ...]:
@@ -220,13 +200,10 @@ def size_bins(sizes: Ints) -> Ints:
     return np.where(sizes < _OWN_BINS, sizes, large)
 
 
-# ---- the document ----------------------------------------------------------------------------------------------------
-
-
 class PartCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Labelled rows and hits of each part so far, and the largest adjusted evidence of each.
 
-    `names` are those of groups that have come, beginning with the predictor's own; classes and clusters have numbers.
+    `names` are those of groups, beginning with the predictor's own; classes and clusters have numbers.
     """
 
     kind: PartKind
@@ -250,11 +227,10 @@ class PartCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StoredBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """One batch: what `BatchRecord` says of it, and what its rows are recognised by.
+    """One batch: its record, and what its rows are recognised by.
 
     `labels_of` has a bit for each row that has a label; it is empty where all rows have one, or none. The record counts
-    labels of rows that are not answered alone; `audited` says how many answered rows have a label, and `errors` how
-    many of these are wrong.
+    labels of rows that are not answered alone; of those that are, `audited` have a label, and `errors` are wrong.
     """
 
     record: BatchRecord
@@ -290,9 +266,9 @@ class StoredBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array
 class MonitorState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Where the tests stand after the last batch.
 
-    `coverage` is the test of one law for all rows, `joint` the evidence of all parts where these have laws of their
-    own; one of them may be there, or neither. `crossed` has the batch at which a test first alarmed, by its name, and
-    `changes` the batches in which its detector did. `new_changes` says whether one did in the last call.
+    `coverage` tests one law for all rows, `joint` is the evidence of all parts where these have their own. `crossed`
+    has the batch at which a test first alarmed, `changes` the batches in which its detector did, `new_changes` whether
+    one did in the last call.
     """
 
     format: str = _FORMAT
@@ -343,13 +319,9 @@ class MonitorState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     @property
     def processes(self) -> dict[str, EProcess]:
         """The tests that look at every row, by name."""
-        coverage, size, confidence = self.coverage, self.size, self.confidence
-        each = {
-            "under": None if coverage is None else coverage.under,
-            "over": None if coverage is None else coverage.over,
-            "size": None if size is None else size.process,
-            "confidence": None if confidence is None else confidence.process,
-        }
+        hits, ranks = self.coverage, {"size": self.size, "confidence": self.confidence}
+        each = {} if hits is None else {"under": hits.under, "over": hits.over}
+        each |= {name: test.process for name, test in ranks.items() if test is not None}
         return {name: test for name, test in each.items() if test is not None}
 
     @property
@@ -448,16 +420,9 @@ class MonitorState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         changes = {name: tuple(dict.fromkeys((*self.changes.get(name, ()), last))) for name in changed}
         rows, hits = (sum(getattr(one, name) for one in self.records) for name in ("labelled", "hits"))
         seen = confidence_sequence(hits, rows, self.delta)
-        log_e = {name: value for name, (value, _) in evidence.items()}
-        record = replace(
-            self.records[-1],
-            log_under=log_e.get("under"),
-            log_over=log_e.get("over"),
-            log_size=log_e.get("size"),
-            log_confidence=log_e.get("confidence"),
-            coverage_low=float(seen.low) if rows else None,
-            coverage_high=float(seen.high) if rows else None,
-        )
+        log_e: Any = {f"log_{name}": evidence.get(name, (None,))[0] for name in ("under", "over", "size", "confidence")}
+        low, high = (float(end) if rows else None for end in seen)
+        record = replace(self.records[-1], **log_e, coverage_low=low, coverage_high=high)
         latest = msgspec.structs.replace(self.batches[-1], record=record)
         return msgspec.structs.replace(
             self,

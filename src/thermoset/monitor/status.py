@@ -1,6 +1,6 @@
-"""What a monitor says after a batch: the tests, since when coverage has changed and by how much, and what to do.
+"""A monitor's status after a batch: the tests, since when coverage has changed and by how much, and what to do.
 
-Evidence is the natural logarithm of an e-value throughout: 0 is no evidence, and a test alarms at `log_bar`.
+Evidence is the natural logarithm of an e-value: 0 is no evidence, and a test alarms at `log_bar`.
 """
 
 import math
@@ -44,23 +44,12 @@ _NARROWEST = Fraction(1, 1000)
 
 @dataclass(frozen=True)
 class BatchRecord:
-    """One batch.
+    """One batch: its name and time, and what its rows and their labels show.
 
-    Attributes
-    ----------
-    name, time : str
-        Its name, and the time given for it (None if no time was given).
-    rows, labelled, hits, correct : int
-        Number of rows; how many have a label by now; how many of these have the label in their set; for how many the
-        likeliest label is correct.
-    mean_size, empty, mean_confidence
-        Mean number of labels in a set, number of empty sets, and mean confidence of the likeliest label, over all rows.
-    log_under, log_over, log_size, log_confidence : float, or None where there is no such test
-        Evidence of each test when this was the latest batch.
-    coverage_low, coverage_high : float, or None without labels
-        Confidence sequence of the mean coverage of all labelled rows, when this was the latest batch.
-    answered : int
-        Rows answered alone, where there is an answer rule; `labelled`, `hits` and `correct` count the others.
+    `labelled` rows have a label by now, `hits` of these have it in their set, and for `correct` of them it is the
+    likeliest; rows `answered` alone are not among them. The other numbers are over all rows. Evidence of each test
+    (None where there is no such test) and the confidence sequence of the mean coverage of all labelled rows,
+    `coverage_low` to `coverage_high`, are those of the time when this was the latest batch.
     """
 
     name: str
@@ -82,7 +71,7 @@ class BatchRecord:
 
     @property
     def called(self) -> str:
-        """Its name and time in a sentence."""
+        """Its name and time, for a sentence."""
         return printable(self.name, 60) + ("" if self.time is None else f" ({printable(self.time, 40)})")
 
 
@@ -90,19 +79,8 @@ class BatchRecord:
 class TestStatus:
     """One test: its evidence now, and when it alarmed.
 
-    Attributes
-    ----------
-    name : "under", "over", "parts", "size", "confidence" or "answers"
-        Which one.
-    title : str
-        What it looks for, in words.
-    log_e, log_bar : float
-        Evidence now, and the level at which it alarms.
-    crossed_batch, crossed_row : int or None
-        Index of the batch (from 0) and number of the row (from 1) at which it first alarmed. Tests of coverage count
-        labelled rows; tests of parts are evaluated after every batch, and have no row.
-    change_batches : tuple of int
-        Indices of the batches in which its change detector alarmed.
+    `crossed_batch` (from 0) and `crossed_row` (from 1) are where it first alarmed: tests of coverage count labelled
+    rows, and tests of parts have no row. `change_batches` are those in which its change detector alarmed.
     """
 
     __test__ = False  # pytest takes the name for that of a class of tests
@@ -118,11 +96,10 @@ class TestStatus:
 
 @dataclass(frozen=True)
 class PartStatus:
-    """Coverage of one class, cluster or group.
+    """Coverage of one class, cluster or group, and evidence of too few hits, adjusted for testing all parts.
 
-    `log_e` is the evidence of too few hits, adjusted for testing all parts. Where coverage was promised for the part
-    (`promised`), it is the largest so far; otherwise it is the current evidence against coverage 1 - alpha, which never
-    alarms.
+    Where coverage was `promised` for the part, `log_e` is the largest evidence so far; otherwise it is the current
+    evidence against coverage 1 - alpha, which never alarms.
     """
 
     name: str
@@ -222,25 +199,21 @@ class MonitorStatus(AsTable):
         return min(crossed or detected, default=None)
 
     def to_json_dict(self) -> dict[str, Any]:
-        """The same as plain values for JSON."""
+        """The status as plain values for JSON."""
         return {"rows": self.rows, "labelled": self.labelled, "hits": self.hits} | asdict(self)
 
     def to_table(self) -> TextTable:
         """One line for each batch, in order."""
         head = ("batch", "rows", "labelled", "coverage", "labels in a set", "empty", "confidence", "accuracy")
-        lines = [
-            (
-                printable(batch.name),
-                f"{batch.rows:,}",
-                f"{batch.labelled:,}",
-                number(batch.hits / batch.labelled if batch.labelled else None),
-                number(batch.mean_size, ".2f"),
-                number(batch.empty / batch.rows if batch.rows else None, ".1%"),
-                number(batch.mean_confidence),
-                number(batch.correct / batch.labelled if batch.labelled else None),
+        lines = []
+        for batch in self.batches:
+            coverage, accuracy = (
+                part / batch.labelled if batch.labelled else None for part in (batch.hits, batch.correct)
             )
-            for batch in self.batches
-        ]
+            counts = printable(batch.name), f"{batch.rows:,}", f"{batch.labelled:,}", number(coverage)
+            empty = number(batch.empty / batch.rows if batch.rows else None, ".1%")
+            sure = number(batch.mean_confidence), number(accuracy)
+            lines.append((*counts, number(batch.mean_size, ".2f"), empty, *sure))
         return TextTable("batches", f"Batches; promised coverage: {self.promised:g}", head, tuple(lines))
 
     def __str__(self) -> str:
@@ -254,7 +227,6 @@ class MonitorStatus(AsTable):
         return f"MonitorStatus({verdict}: {', '.join(counts)}; promised {self.promised:g})"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: what was found, and the batches."""
         return html_paragraphs(str(self)) + self.to_table().to_html()
 
 
@@ -262,20 +234,15 @@ class MonitorStatus(AsTable):
 
 
 def summarize(state: "MonitorState", reference: "Reference") -> MonitorStatus:
-    """Everything that a state says."""
-    records, processes, promise = state.records, state.processes, reference.promise
+    """The status that a state and its reference give."""
+    records, evidence, promise = state.records, state.evidence, reference.promise
+    rows_crossed = {name: process.crossed for name, process in state.processes.items()}
     tests = tuple(
         TestStatus(
-            name=name,
-            title=title,
-            log_e=state.evidence[name][0],
-            log_bar=state.evidence[name][1],
-            crossed_batch=state.crossed.get(name),
-            crossed_row=processes[name].crossed if name in processes else None,
-            change_batches=state.changes.get(name, ()),
+            name, title, *evidence[name], state.crossed.get(name), rows_crossed.get(name), state.changes.get(name, ())
         )
         for name, title in TITLES.items()
-        if name in state.evidence
+        if name in evidence
     )
     last = len(records) - 1
     changed = [test.name for test in tests if state.new_changes and test.change_batches[-1:] == (last,)]
@@ -302,8 +269,8 @@ def summarize(state: "MonitorState", reference: "Reference") -> MonitorStatus:
         if state.answer_bound is None
         else AnswerCounts(sum(one.answered for one in records), *state.audited, state.answer_bound),
     )
-    spoken = _sentences(status, changed, [*_audit(state), *_untested(state, reference)])
-    return replace(status, sentences=spoken, advice=_advice(status))
+    sentences = _sentences(status, changed, [*_audit(state), *_untested(state, reference)])
+    return replace(status, sentences=sentences, advice=_advice(status))
 
 
 def _part_statuses(state: "MonitorState", reference: "Reference") -> tuple[PartStatus, ...]:
@@ -339,13 +306,10 @@ def _change(state: "MonitorState", reference: "Reference", alarmed: set[str]) ->
         return dict.fromkeys(("since", "before", "after", "after_low", "after_high"))
     rows, hits = (np.array([getattr(one, name) for one in state.records]) for name in ("labelled", "hits"))
     known = round(reference.rows * reference.promise.promised)
-    change = change_point(
-        np.append(reference.rows, rows),
-        np.append(known, hits),
-        direction="higher" if alarmed == {"over"} else "lower",
-    )
+    direction: Literal["higher", "lower"] = "higher" if alarmed == {"over"} else "lower"
+    change = change_point(np.append(reference.rows, rows), np.append(known, hits), direction=direction)
     start = 0 if change is None else change.batch - 1
-    while not rows[start]:  # batches without labels tell nothing of when coverage changed
+    while not rows[start]:  # a change cannot be placed in batches without labels
         start += 1
     low, high = coverage_since(rows, hits, start, state.delta)
     return {
@@ -398,13 +362,13 @@ def _untested(state: "MonitorState", reference: "Reference") -> list[str]:
 
 
 def _sentences(status: MonitorStatus, changed: Sequence[str], untested: Sequence[str]) -> tuple[str, ...]:
-    """What was found; `changed` names the tests whose detector has just alarmed, `untested` says what is not tested."""
+    """The findings; `changed` are the tests whose detector has just alarmed, `untested` comes last."""
     if not status.batches:
         return ("No batches so far.", *untested)
     latest = status.batches[-1].called
-    spoken = [_overview(status)]
-    spoken += [_alarm_sentence(status, test) for test in status.tests if test.crossed_batch is not None]
-    spoken += [
+    sentences = [_overview(status)]
+    sentences += [_alarm_sentence(status, test) for test in status.tests if test.crossed_batch is not None]
+    sentences += [
         f"Change detector ({test.title}): alarm in {latest}; false alarms occur at most once in "
         f"{status.run_length or 0:,} rows on average."
         for test in status.tests
@@ -413,7 +377,7 @@ def _sentences(status: MonitorStatus, changed: Sequence[str], untested: Sequence
     if status.since is not None:
         after, gap = status.after or 0.0, 100 * ((status.after or 0.0) - status.promised)
         before = "" if status.before is None else f"; before that it was {status.before:.3f}"
-        spoken.append(
+        sentences.append(
             f"This most likely began with {status.batches[status.since].called}: coverage has been {after:.3f} since "
             f"then ({status.after_low:.3f} to {status.after_high:.3f}), {abs(gap):.1f} points "
             f"{'below' if gap < 0 else 'above'} the promise{before}."
@@ -421,10 +385,10 @@ def _sentences(status: MonitorStatus, changed: Sequence[str], untested: Sequence
     low = [part for part in status.parts if not part.promised and part.log_e >= _CLEAR]
     if low:
         each = "any of these" if len(low) > 1 else "it alone"
-        spoken.append(f"Lowest {PLURALS[status.part_kind]}: {_list(low)}. No coverage was promised for {each}.")
+        sentences.append(f"Lowest {PLURALS[status.part_kind]}: {_list(low)}. No coverage was promised for {each}.")
     elif status.since is not None and status.parts and not any(part.alarm for part in status.parts):
-        spoken.append(f"No {status.part_kind} stands out.")
-    return (*spoken, *untested, *([] if status.alarm else ["No alarm."]))
+        sentences.append(f"No {status.part_kind} stands out.")
+    return (*sentences, *untested, *([] if status.alarm else ["No alarm."]))
 
 
 def _overview(status: MonitorStatus) -> str:
@@ -479,7 +443,16 @@ def _advice(status: MonitorStatus) -> tuple[str, ...]:
         return ()
     if {test.name for test in status.tests if test.crossed_batch is not None} == {"answers"}:
         return ("Let people look at all rows, and recalibrate the predictor on recent labelled rows.",)
-    return (_advice_on_rows(status, first) if status.since is None else _advice_on_coverage(status),)
+    if status.since is None:
+        return (_advice_on_rows(status, first),)
+    width = max(exact_level(status.alpha) / 5, _NARROWEST)
+    each = f" of each {status.part_kind}" if any(part.promised for part in status.parts) else ""
+    sentence = (
+        "Recalibrate on labelled rows from after the change (thermoset adapt): with "
+        f"{plan(status.alpha, width).rows:,} rows{each}, coverage will be within {status.promised:g} ± "
+        f"{float(width):g} with 95% probability. Then start a new state file."
+    )
+    return (sentence,)
 
 
 def _advice_on_rows(status: MonitorStatus, first: int) -> str:
@@ -498,14 +471,4 @@ def _advice_on_rows(status: MonitorStatus, first: int) -> str:
     return (
         f"{changed}, but no loss of coverage was found: it is {n_hits / n_labelled:.3f} on the {n_labelled:,} labelled "
         f"rows since then ({low:.3f} to {high:.3f}). {more}"
-    )
-
-
-def _advice_on_coverage(status: MonitorStatus) -> str:
-    width = max(exact_level(status.alpha) / 5, _NARROWEST)
-    each = f" of each {status.part_kind}" if any(part.promised for part in status.parts) else ""
-    return (
-        "Recalibrate on labelled rows from after the change (thermoset adapt): with "
-        f"{plan(status.alpha, width).rows:,} rows{each}, coverage will be within {status.promised:g} ± "
-        f"{float(width):g} with 95% probability. Then start a new state file."
     )
