@@ -110,7 +110,7 @@ def study_words() -> dict[str, str]:
         "worst tenth": "the mean coverage of the tenth of classes that are covered least",
         **_some(("left out", _SIZE, _TOP, _AVG, _MAR, "ECE", "NLL", "reliability diagram", "standard error")),
         "margin": "the difference between the two largest logits of a row",
-        "s_T": "the last index: the rank of the label at which the APS set of a row ends",
+        "s_T": "the last index: as T rises, labels up to this rank lose probability and the others gain it",
         "b(T)": "the paper's bound: for rows whose margin is above it, the theory says which way sets change with T",
         "sharp bound": "b*(T), the smallest number that can stand for b(T) in the paper's theorem",
         **_some(("empty set", "u")),

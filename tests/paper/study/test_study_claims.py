@@ -153,7 +153,9 @@ def test_lac_is_smaller_but_less_even(measured):
 def test_few_sets_shrink(measured, grow, shrink, holds):
     wobble = 0.01 * np.array([-1, 1] * 6)
     shares = np.array([grow + wobble, 1 - grow - shrink - 2 * wobble, shrink + wobble])
-    claims = told(claims_of(measured[1.0], differences=[SizeDifferences("aps", np.zeros(5), shares)]))
+    claims = told(
+        claims_of(measured[1.0], differences=[SizeDifferences("aps", np.zeros(5), shares, *shares.mean(axis=1))])
+    )
     assert claims["From T = 1 to T*, few sets of APS shrink (under 10%, and fewer than grow)"] is holds
 
 

@@ -11,7 +11,7 @@ from thermoset.conformal import scores
 from thermoset.paper.study import Settings, study_logits
 from thermoset.paper.study.cells import COMPARED
 from thermoset.paper.study.measure import calibrated_temperatures, measure
-from thermoset.paper.study.row_by_row import _naive_softmax, _NaiveRows, low_temperatures, size_differences
+from thermoset.paper.study.row_by_row import low_temperatures, naive_ranks, naive_scores, size_differences
 from thermoset.paper.study.rules import (
     PENALTIES,
     CalibrationRows,
@@ -57,11 +57,10 @@ def test_conf_ts_finds_the_temperature_whose_scores_lie_nearest_to_the_threshold
 
 def test_naive_scores_are_the_scores_where_nothing_underflows(data):
     u = np.random.default_rng(1).random(len(data))
-    probs = _naive_softmax(data.logits, 1.5, "float64")
-    naive = _NaiveRows.of(probs, data.labels)
-    order = np.argsort(-probs, axis=1)
-    np.testing.assert_array_equal(order[np.arange(len(data)), naive.rank], data.labels)
-    for got, method in zip(naive.scores(u), ("lac", "aps", "raps"), strict=True):
+    ranked, rank = naive_ranks(data.logits, data.labels, 1.5, "float64")
+    order = np.argsort(-data.logits, axis=1)
+    np.testing.assert_array_equal(order[np.arange(len(data)), rank], data.labels)
+    for got, method in zip(naive_scores(ranked, u), ("lac", "aps", "raps"), strict=True):
         want = scores(method, data.logits, temperature=1.5, u=u)
         np.testing.assert_allclose(got, np.take_along_axis(want, order, axis=1), atol=1e-12)
 

@@ -1,11 +1,9 @@
 """The paper's tables and figures from logits, compared with what it prints.
 
-`study` runs the paper's protocol on every file of a folder and writes tables, figures, a page and a document;
-`study_logits` is the same for one set of logits in memory. What the paper prints is data of the package
-(`printed_cells`). Figures need the `plot` extra.
+`study` runs the paper's protocol on every file of a folder, `study_logits` on logits in memory. What the paper prints
+is data of the package (`printed_cells`). Figures need the `plot` extra.
 """
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,8 +28,6 @@ __all__ = [
     "recognise", "study", "study_logits",
 ]  # fmt: skip
 
-_LONGEST_NAME = 240  # bytes of a folder's name: file systems allow 255
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Study(Brief):
@@ -49,7 +45,6 @@ class Study(Brief):
         return {table.name: table for section in sections for table in (*section.tables, *section.folded)}
 
     def __str__(self) -> str:
-        """The overview."""
         return str(self.tables["overview"])
 
     def _repr_html_(self) -> str:
@@ -134,19 +129,11 @@ def study(
 
 
 def _names(sources: Sequence[Path]) -> dict[Path, str]:
-    """What each file is called in texts and in the names of folders, no two alike.
-
-    That is its name without the ending, where this tells it from the others. What cannot be shown is written out, since
-    the name of a file need not be text.
-    """
+    """What each file is called in texts and in the names of folders, no two alike; without the ending, if it can be."""
     stems = Counter(source.stem for source in sources)
     names: dict[Path, str] = {}
     for source in sources:
-        plain = source.stem if stems[source.stem] == 1 and source.stem.strip(".") else source.name
-        name = short = printable(plain).encode()[:_LONGEST_NAME].decode(errors="ignore")
-        for i in itertools.count(2):
-            if name not in names.values():
-                break
-            name = f"{short} ({i})"
-        names[source] = name
+        plain = printable(source.stem if stems[source.stem] == 1 and source.stem.strip(".") else source.name)
+        others = (plain, *(f"{plain} ({i})" for i in range(2, len(sources) + 2)))
+        names[source] = next(name for name in others if name not in names.values())
     return names

@@ -1,9 +1,7 @@
 """The numbers that the paper prints, and the cells of our tables that are compared with them.
 
-`data/published.csv` has one line a printed number: where it stands, what it is, and the digits as printed. Its notes
-say which ones the published logits do not give, whatever choices are made. A cell is a value with its standard error,
-the printed one beside it, and whether the two agree, which is judged where both are the same statistic and nowhere
-else. Agreement is counted by metric, beside how many cells would agree by any method.
+A line of `data/published.csv` holds a row of a table: its numbers as printed, for every `metric`, `at` and `method`
+that the line names, the last changing fastest. Notes say which numbers the published logits do not give.
 """
 
 import csv
@@ -55,8 +53,8 @@ PAIRS = (
 class Printed:
     """A printed number: its place in the paper, what it measures, and half a unit of its last digit.
 
-    `at` says where in the comparison it stands: "before" or "after" temperature scaling, "mondrian" or "t_hat" in the
-    table of appendix D, a temperature in appendix B.6. Percent are fractions here.
+    `at` is "before" or "after" temperature scaling, "mondrian" or "t_hat" in the table of appendix D, a temperature in
+    appendix B.6. Percent are fractions here.
     """
 
     source: str
@@ -80,25 +78,32 @@ def printed_cells() -> tuple[Printed, ...]:
     ('Table 1', 'ImageNet, ResNet152', 'avg_size', 'lac', 'before', 1.95)
     """
     text = files("thermoset.paper.study").joinpath("data/published.csv").read_text(encoding="utf-8")
-    return tuple(_read(line) for line in csv.DictReader(text.splitlines()))
+    found = []
+    for line in csv.DictReader(text.splitlines()):
+        unit = 0.01 if line["unit"] == "percent" else 1.0
+        places = itertools.product(*(line[name].split() or [""] for name in ("metric", "at", "method")))
+        for (metric, at, method), printed in zip(places, line["printed"].split(), strict=True):
+            digits, _, exponent = printed.partition("e")
+            decimals = len(digits.partition(".")[2]) if digits != "0" else 1  # a gap of "0" stands among such with one
+            one = Printed(
+                source=line["source"],
+                pair=Pair(line["dataset"], line["model"]),
+                metric=metric,
+                method=method,
+                at=at,
+                alpha=float(line["alpha"]) if line["alpha"] else None,
+                cp_percent=int(line["cp_percent"]) if line["cp_percent"] else None,
+                value=float(printed) * unit,
+                rounding=unit * float(f"5e{int(exponent or 0) - decimals - 1}"),
+                note=line["note"],
+            )
+            found.append(one)
+    return tuple(found)
 
 
-def _read(line: dict[str, str]) -> Printed:
-    unit = 0.01 if line["unit"] == "percent" else 1.0
-    digits, _, exponent = line["printed"].partition("e")
-    decimals = len(digits.partition(".")[2]) if digits != "0" else 1  # a gap of "0" stands among numbers with one
-    return Printed(
-        source=line["source"],
-        pair=Pair(line["dataset"], line["model"]),
-        metric=line["metric"],
-        method=line["method"],
-        at=line["at"],
-        alpha=float(line["alpha"]) if line["alpha"] else None,
-        cp_percent=int(line["cp_percent"]) if line["cp_percent"] else None,
-        value=float(line["printed"]) * unit,
-        rounding=unit * float(f"5e{int(exponent or 0) - decimals - 1}"),
-        note=line["note"],
-    )
+@cache
+def _by_cell() -> dict[tuple[object, ...], Printed]:
+    return {(c.pair, c.metric, c.method, c.at, c.alpha, c.cp_percent): c for c in printed_cells()}
 
 
 def find_printed(
@@ -109,13 +114,7 @@ def find_printed(
     >>> find_printed(Pair("CIFAR-100", "ResNet50"), "avg_size", "aps", "after", 0.1, 10).value
     9.14
     """
-    wanted = (pair, metric, method, at, alpha, cp)
-    return _by_cell().get(wanted) if pair is not None else None
-
-
-@cache
-def _by_cell() -> dict[tuple[object, ...], Printed]:
-    return {(c.pair, c.metric, c.method, c.at, c.alpha, c.cp_percent): c for c in printed_cells()}
+    return _by_cell().get((pair, metric, method, at, alpha, cp))
 
 
 def recognise(name: str, top1: float | None = None) -> Pair | None:
@@ -184,37 +183,23 @@ class Cell:
 
 
 def find_cells(cells: Iterable[Cell], **wanted: object) -> dict[tuple[str, str, str], Cell]:
-    """Cells with these attributes, by metric, method and place.
-
-    >>> one = Cell("exact", "avg_size", "lac", "before", 0.1, 10, 2.0, 0.1, 4)
-    >>> find_cells([one], mode="exact", alpha=0.1)["avg_size", "lac", "before"].value, find_cells([one], alpha=0.2)
-    (2.0, {})
-    """
+    """Cells with these attributes, by metric, method and `at`."""
     found = (cell for cell in cells if all(getattr(cell, name) == value for name, value in wanted.items()))
     return {(cell.metric, cell.method, cell.at): cell for cell in found}
 
 
-def agree(value: float, spread: float, printed: Printed) -> bool:
-    """Whether a value and a printed one differ by no more than 3 times `spread` and half a unit of the last digit.
-
-    `spread` is the standard error of their difference: see `of_medians` for two medians of means.
-    """
-    return abs(value - printed.value) <= _FAR * spread + printed.rounding * (1 + 1e-9)
+def agree(value: float, error: float, printed: Printed) -> bool:
+    """Whether two numbers differ by at most 3 standard errors of the difference and half a unit of a digit."""
+    return abs(value - printed.value) <= _FAR * error + printed.rounding * (1 + 1e-9)
 
 
 def of_medians(error: float) -> float:
     """Standard error of the difference of two medians of means over as many trials, from that of one mean."""
-    return math.sqrt(2) * _MEDIAN * (0.0 if math.isnan(error) else error)
+    return math.sqrt(2) * _MEDIAN * float(np.nan_to_num(error))
 
 
 def other_statistic(place: Place) -> str:
-    """What sets a cell of our conventions apart from the printed one by definition; empty where nothing does.
-
-    >>> other_statistic(Place("exact", "avg_size", "lac", "before", 0.1, 10))
-    ''
-    >>> other_statistic(Place("exact", "top_coverage_gap", "lac", "before", 0.1, 10))
-    'gap of each trial, where class coverages were averaged over trials first'
-    """
+    """What makes a cell of our conventions another statistic than the printed one; empty where nothing does."""
     if place.mode != "exact":
         return ""
     if place.at == "mondrian":
@@ -242,7 +227,7 @@ def cell_of_trials(pair: Pair | None, place: Place, values: Floats) -> Cell:
 def _beside(
     pair: Pair | None, place: Place, value: float, error: float, trials: int, spread: float | None = None
 ) -> Cell:
-    """A cell and the printed one; `spread` is the error of their difference, if not that of medians of means."""
+    """A cell beside the printed one; `spread` is the error of their difference, if not that of medians of means."""
     printed = find_printed(pair, *place[1:])
     if printed is None:
         return Cell(*place, value, error, trials)
@@ -254,10 +239,9 @@ def _beside(
 def table_cells(found: Measured, pair: Pair | None, settings: Settings) -> Iterator[Cell]:
     """Tables 1 and 2, those of the appendix, and AvgCovGap, by our conventions and by those nearest to the tables.
 
-    Ours ("exact"): empty sets allowed, gaps of each trial, T* of each trial's calibration rows. The choices that come
-    closest to the printed tables ("published"): sizes of APS count the top label in every set while no coverage does;
-    RAPS multiplies its penalty by u too; MarCovGap is the gap of the mean coverage, TopCovGap that of class coverages
-    pooled over the trials; T* is the printed one.
+    Ours ("exact"): empty sets allowed, gaps of each trial, T* of each trial's calibration rows. Nearest ("published"):
+    sizes of APS count the top label of every set while no coverage does; RAPS multiplies its penalty by u too;
+    MarCovGap is that of the mean coverage, TopCovGap that of class coverages pooled over trials; T* is the printed one.
     """
     n = settings.trials
     for name, value in (("top1", found.top1), ("top5", found.top5)):
@@ -269,43 +253,33 @@ def table_cells(found: Measured, pair: Pair | None, settings: Settings) -> Itera
         yield _beside(pair, Place("exact", name), *known, spread)
     settings_of_tables = list(itertools.product(settings.cp_percents, enumerate(settings.alphas)))
     for cp, (a, alpha) in settings_of_tables:
-        for at, part in (("before", found.before[cp]), ("after", found.after[cp])):
-            for m, method in enumerate(METHODS):
-                for metric in SHOWN:
-                    values = part.of(metric)[m, a]
-                    yield cell_of_trials(pair, Place("exact", metric, method, at, alpha, cp), values)
+        parts = ("before", found.before[cp]), ("after", found.after[cp])
+        for (at, part), (m, method), metric in itertools.product(parts, enumerate(METHODS), SHOWN):
+            yield cell_of_trials(pair, Place("exact", metric, method, at, alpha, cp), part.of(metric)[m, a])
     for cp, (a, alpha) in settings_of_tables:
         for at, part in (("before", found.before[cp]), ("after", found.printed[cp])):
             for method, m in (("lac", 0), ("aps", 1), ("raps", 3)):
                 where = method, at, alpha, cp
-                shown = dict(zip(part.metrics, part.values[m, a], strict=True))
-                size, coverage = shown["avg_size"], shown["marginal_coverage"]
+                size, coverage = part.of("avg_size")[m, a], part.of("marginal_coverage")[m, a]
                 if method == "aps":  # as `patched` in `measure_trials`: the top label fills what would be empty
-                    size = size + shown["empty_share"]
+                    size = size + part.of("empty_share")[m, a]
                 yield cell_of_trials(pair, Place("published", "avg_size", *where), size)
                 gap = abs(float(median_of_means(coverage)) - float(1 - exact_level(alpha)))
                 error = float(standard_error(coverage))
                 yield _beside(pair, Place("published", "marginal_coverage_gap", *where), gap, error, n)
-                top = _pooled_top_gap(part.hits[m, a], part.counts, alpha)
-                yield _beside(pair, Place("published", "top_coverage_gap", *where), *top, n)
+                gap, error = _pooled_top_gap(part.hits[m, a], part.counts, alpha)
+                yield _beside(pair, Place("published", "top_coverage_gap", *where), gap, error, n)
 
 
 def _pooled_top_gap(hits: Ints, counts: Ints, alpha: float) -> tuple[float, float]:
     """TopCovGap of pooled trials and its error by the jackknife: the operator is not linear in the trials."""
     groups = np.array_split(np.arange(len(hits)), min(_GROUPS, len(hits)))
-    value, error = averaged_top_gap(hits, counts, alpha), math.nan
-    if len(groups) > 1:
-        left = [averaged_top_gap(np.delete(hits, g, 0), np.delete(counts, g, 0), alpha) for g in groups]
-        error = math.sqrt((len(left) - 1) * float(np.var(left)))
-    return value, error
+    left = [averaged_top_gap(np.delete(hits, g, 0), np.delete(counts, g, 0), alpha) for g in groups]
+    return averaged_top_gap(hits, counts, alpha), math.sqrt((len(left) - 1) * float(np.var(left)))
 
 
 def averaged_top_gap(hits: Ints, counts: Ints, alpha: float) -> float:
-    """TopCovGap of class coverages pooled over trials, (trials, C): nearer to the printed tables than that of a trial.
-
-    >>> averaged_top_gap(np.array([[3, 4], [1, 4]]), np.array([[4, 4], [4, 4]]), 0.5)  # 4 of 8, and 8 of 8
-    0.5
-    """
+    """TopCovGap of class coverages pooled over trials, (trials, C): nearer to the printed one than a trial's."""
     return float(top_gap(coverage_gaps(hits.sum(axis=0), counts.sum(axis=0), alpha), hits.shape[1]))
 
 
@@ -327,11 +301,7 @@ class Agreement:
 
     @property
     def worth(self) -> str:
-        """What agreement tells, in words: whether the wrong score would be noticed.
-
-        >>> Agreement("marginal_coverage_gap", 24, 24, swapped=24.0).worth
-        'nothing: any method passes'
-        """
+        """What agreement tells, in words: whether the wrong score would be noticed."""
         if self.swapped > 0.8 * self.agree:
             return "nothing: any method passes"
         return "much: other scores fail" if 2 * self.swapped <= self.agree else "little: other scores often pass"

@@ -1,17 +1,12 @@
 """What the paper says happens, and whether it happens on a file.
 
-A claim is a text, its place in the paper, what the file shows, and evidence: the changes that the claim wants positive,
-each with its standard error. One function decides: a claim holds if every change is positive by more than 3 standard
-errors, does not hold if one is negative by as much, and is open otherwise. Changes are taken trial by trial.
-
-Whether a whole curve rises and then falls is decided by the differences between all its temperatures: those of a trial
-share its split and its u, so that differences are far less noisy than the curve. A curve of 50 temperatures has 1,225
-of them, some of which look real by chance: the bar is set so high (Bonferroni) that in 95 of 100 curves without any
-change none of them does. Trials are random splits of one file: the verdict is on this file.
+A claim has evidence: the changes that it wants positive. It holds if each is positive by more than 3 standard errors
+over the trials, does not hold if one is negative by as much, and is open otherwise. Trials are random splits of one
+file: the verdict is on this file.
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -46,15 +41,11 @@ _ADAPTIVE = {METHODS.index(method): method for method in ("aps", "raps")}
 def significant_changes(values: Floats) -> NDArray[np.int8]:
     """Signs of the changes from each temperature to each other that chance does not explain, (n, n); 0 for the rest.
 
-    `values` is (n_temperatures, trials).
-
-    >>> values = np.array([[1.0, 1.1, 0.9, 1.0], [2.0, 2.1, 1.9, 2.01], [2.0, 2.1, 1.91, 2.0]])
-    >>> significant_changes(values)[0].tolist(), significant_changes(values)[1].tolist()
-    ([0, 1, 1], [-1, 0, 0])
+    `values` is (n_temperatures, trials); the trials of a change are paired. The bar is so high (Bonferroni) that in 95
+    of 100 curves without any change none is found.
     """
     n, trials = values.shape
-    pairs = max(n * (n - 1) // 2, 1)
-    bar = float(student.ppf(1 - _LEVEL / (2 * pairs), max(trials - 1, 1)))
+    bar = float(student.ppf(1 - _LEVEL / max(n * (n - 1), 2), max(trials - 1, 1)))
     signs = np.zeros((n, n), dtype=np.int8)
     for i, start in enumerate(values):
         changes = values - start
@@ -64,12 +55,11 @@ def significant_changes(values: Floats) -> NDArray[np.int8]:
     return signs
 
 
-@dataclass(frozen=True)
-class Shape:
-    """What a curve does.
+class Shape(NamedTuple):
+    """Whether a curve rises to some inner temperature and falls after it.
 
-    It `holds` that it rises to some inner temperature and falls after it if both are beyond chance and no change on the
-    way contradicts this; it does not if some change contradicts every inner temperature; None is open.
+    It does if both are beyond chance and no change on the way contradicts this; it does not if some change contradicts
+    every inner temperature; None is open.
     """
 
     peak: int  # index of the largest mean
@@ -78,12 +68,7 @@ class Shape:
 
 
 def rise_and_fall(values: Floats) -> Shape:
-    """Decide whether a curve (n_temperatures, trials) rises and then falls.
-
-    >>> hill = np.array([0.0, 1.0, 2.0, 1.5, 0.5])
-    >>> rise_and_fall(hill[:, None] + 0.01 * np.random.default_rng(0).normal(size=(5, 20)))
-    Shape(peak=2, holds=True, against=None)
-    """
+    """Decide whether a curve (n_temperatures, trials) rises and then falls."""
     mean, signs = values.mean(axis=-1), significant_changes(values)
     last, peak = len(mean) - 1, int(mean.argmax())
     later = np.triu(np.ones(signs.shape, dtype=bool), 1)
@@ -121,13 +106,16 @@ class Change(NamedTuple):
         """1 or -1 beyond 3 standard errors, else 0."""
         return int(np.sign(self.gain)) if abs(self.gain) > _FAR * self.error else 0
 
+    def minus(self, other: "Change") -> "Change":
+        """The difference of two independent changes."""
+        return Change(self.gain - other.gain, float(np.hypot(self.error, other.error)))
+
 
 Evidence = Iterable[Change] | bool | None
 Told = tuple[str, str, str, Evidence]  # text, source, what the file shows, evidence
 
 
 def _decide(evidence: Evidence) -> bool | None:
-    """The verdict on a claim."""
     if evidence is None or isinstance(evidence, bool):
         return evidence
     signs = [change.sign for change in evidence]
@@ -143,8 +131,7 @@ def _within(values: Floats, limit: float) -> Change:
     return _change(limit - float(np.sign(values.mean())) * values)
 
 
-@dataclass(frozen=True)
-class _View:
+class _View(NamedTuple):
     """A file as claims look at it, at one level and one size of the conformal set."""
 
     found: Measured
@@ -155,8 +142,7 @@ class _View:
     def before_and_after(self, metric: str, alpha: float | None = None, cp: int | None = None) -> tuple[Floats, Floats]:
         """A metric at T = 1 and at T*: (methods, trials) each."""
         a, size = self.settings.alphas.index(alpha or self.alpha), cp or self.cp
-        before, after = (part[size].of(metric)[:, a] for part in (self.found.before, self.found.after))
-        return before, after
+        return self.found.before[size].of(metric)[:, a], self.found.after[size].of(metric)[:, a]
 
     def curve(self, metric: str, method: str) -> Floats:
         """A metric over the temperatures of the grid, (temperatures, trials)."""
@@ -178,14 +164,15 @@ def check_claims(
 
     main = _View(found, settings, *settings.main)
     tell(_of_temperatures(found))
-    for alpha in settings.alphas:
+    for alpha, cp in itertools.product(settings.alphas, settings.cp_percents):
+        here = _View(found, settings, alpha, cp)
+        tell((*_scaling(here), *_of_lac(here), *_curves(here)), alpha, cp)
+    if len(settings.cp_percents) > 1:
+        for alpha in settings.alphas:
+            tell(_conformal_sizes(main._replace(alpha=alpha)), alpha)
+    if len(settings.alphas) > 1:
         for cp in settings.cp_percents:
-            here = _View(found, settings, alpha, cp)
-            tell((*_coverage(here), *_scaling(here), *_of_lac(here), *_curves(here)), alpha, cp)
-    for alpha in settings.alphas:
-        tell(_conformal_sizes(_View(found, settings, alpha, main.cp)), alpha)
-    for cp in settings.cp_percents:
-        tell(_levels(_View(found, settings, main.alpha, cp)), None, cp)
+            tell(_levels(main._replace(cp=cp)), None, cp)
     tell(_few_shrink(differences if found.ece > 1 else ()), main.alpha, main.cp)
     tell(_single_trials(main, comparison.single_trials), main.alpha, main.cp)
     tell(_one_quantile_row(quantiles), main.alpha)
@@ -204,18 +191,14 @@ def _of_temperatures(found: Measured) -> Iterator[Told]:
     yield "T* is above 1: the network is overconfident", "Section 3.2", shown, [_change(found.trial_ece - 1)]
 
 
-def _coverage(here: _View) -> Iterator[Told]:
-    """Marginal coverage with and without temperature scaling."""
+def _scaling(here: _View) -> Iterator[Told]:
+    """What calibration does to coverage and sets; where T* is below 1 the paper speaks of sizes alone."""
     promised = float(1 - exact_level(here.alpha))
     coverage = [values[m] for values in here.before_and_after("marginal_coverage") for m in range(3)]
     means = [values.mean() for values in coverage]
     text = f"Marginal coverage is kept (within {_KEPT:g} of 1 - alpha), with and without TS"
     shown = f"coverage {min(means):.4f} to {max(means):.4f} over LAC, APS and RAPS at T = 1 and T*"
     yield text, "Section 3.2", shown, [_within(values - promised, _KEPT) for values in coverage]
-
-
-def _scaling(here: _View) -> Iterator[Told]:
-    """What calibration does to sets; where T* is below 1 the paper speaks of sizes alone."""
     size, gap = here.before_and_after(_SIZE.name), here.before_and_after(_GAP.name)
     over = here.found.ece > 1
     way, sign, where = ("T* > 1, TS enlarges", 1, "3.2") if over else ("T* < 1, TS shrinks", -1, "4.2")
@@ -246,9 +229,9 @@ def _of_lac(here: _View) -> Iterator[Told]:
         yield f"LAC has smaller sets than {method.upper()} and a larger {_GAP.title}", "Section 3.2", shown, facts
     for metric in (_SIZE, _GAP):
         up, down = (_shape(here, metric.name, "lac", sign) for sign in (1, -1))
-        either = True in (up[1], down[1])
-        holds = False if either else (None if None in (up[1], down[1]) else True)
+        verdicts = up[1], down[1]
         text = f"{metric.title} of LAC has no pattern over T (neither rise and fall, nor fall and rise)"
+        holds = False if True in verdicts else (None if None in verdicts else True)
         yield text, "Section 3.3", (down if down[1] else up)[0].partition("; but")[0], holds
 
 
@@ -272,11 +255,11 @@ def _shape(here: _View, metric: str, method: str, sign: int) -> tuple[str, bool 
     values, t = here.curve(metric, method), here.found.curves[here.cp].temperatures
     shape, mean = rise_and_fall(sign * values), values.mean(axis=-1)
     digits = 2 if METRICS[metric].unit == "labels" else 3
-    shown = ", ".join(f"{mean[i]:.{digits}f} at T = {t[i]:g}" for i in (0, shape.peak, len(t) - 1))
+    at = [f"{value:.{digits}f} at T = {where:g}" for value, where in zip(mean, t, strict=True)]
+    shown = ", ".join(at[i] for i in (0, shape.peak, -1))
     if shape.against is not None:
         i, j = shape.against
-        way = "rises" if mean[j] > mean[i] else "falls"
-        shown += f"; but it {way} from {mean[i]:.{digits}f} at T = {t[i]:g} to {mean[j]:.{digits}f} at T = {t[j]:g}"
+        shown += f"; but it {'rises' if mean[j] > mean[i] else 'falls'} from {at[i]} to {at[j]}"
     return shown, shape.holds
 
 
@@ -303,8 +286,6 @@ def _correlation(a: Floats, b: Floats) -> float:
 def _conformal_sizes(here: _View) -> Iterator[Told]:
     """The smallest conformal set and the largest."""
     few, many = min(here.settings.cp_percents), max(here.settings.cp_percents)
-    if few == many:
-        return
     sizes = zip(*(here.before_and_after(_SIZE.name, cp=cp) for cp in (few, many)), strict=True)
     changes = [(small[m] - large[m]) / large[m].mean() for small, large in sizes for m in range(3)]
     means = [change.mean() for change in changes]
@@ -316,8 +297,6 @@ def _conformal_sizes(here: _View) -> Iterator[Told]:
 def _levels(here: _View) -> Iterator[Told]:
     """The strictest level and the laxest."""
     strict, lax = min(here.settings.alphas), max(here.settings.alphas)
-    if strict == lax:
-        return
     facts, shown = [], []
     (size_s, gap_s), (size_x, gap_x) = (
         [here.before_and_after(metric.name, alpha) for metric in (_SIZE, _GAP)] for alpha in (strict, lax)
@@ -334,7 +313,6 @@ def _levels(here: _View) -> Iterator[Told]:
 
 
 def _few_shrink(differences: Sequence[SizeDifferences]) -> Iterator[Told]:
-    """Sets row by row."""
     for one in differences:
         grow, _, shrink = one.trial_shares
         shown = f"{one.grow:.1%} grow, {one.stay:.1%} stay, {one.shrink:.1%} shrink"
@@ -353,7 +331,6 @@ def _single_trials(here: _View, single: Sweep) -> Iterator[Told]:
 
 
 def _one_quantile_row(samples: QuantileSamples) -> Iterator[Told]:
-    """The row whose score is the threshold."""
     rows = ", ".join(
         f"row {row} (margin {margin:.1f}) at T = {t:.3g}"
         for row, margin, t in zip(samples.row, samples.margin, samples.temperature, strict=True)
@@ -370,7 +347,7 @@ def _against_mondrian(here: _View, comparison: RuleComparison) -> Iterator[Told]
     if rows >= _FEW_ROWS or not cells:  # the table has no other sizes of the conformal set
         return
     pairs = [[cells[metric.name, "raps", at] for at in ("t_hat", "mondrian")] for metric in (_SIZE, _GAP)]
-    facts = [Change(b.value - a.value, float(np.hypot(a.standard_error, b.standard_error))) for a, b in pairs]
+    facts = [Change(b.value, b.standard_error).minus(Change(a.value, a.standard_error)) for a, b in pairs]
     (size, by_class), (gap, gap_by_class) = [(a.value, b.value) for a, b in pairs]
     shown = f"{_SIZE.title} {size:.2f} and {by_class:.2f}, {_GAP.title} {gap:.3f} and {gap_by_class:.3f}"
     shown += f"; {rows:.3g} rows per class"
@@ -426,31 +403,36 @@ def compare_files(numbers: Iterable[FileNumber], settings: Settings) -> tuple[Cl
     classes (with ten, the paper says, little happens whatever T* is).
     """
     known, claims = list(numbers), []
-    for method, what in itertools.product(_ADAPTIVE.values(), ("peak", _SIZE.name, _GAP.name)):
-        mine = [one for one in known if (one.method, one.what) == (method, what)]
+    kinds: dict[str, tuple[str, str, Callable[[FileNumber], float]]] = {
+        "peak": ("The peak T_c of {} is lower with more classes", "Section 4.2", lambda one: one.n_classes),
+        _SIZE.name: (
+            "The higher T*, the more TS enlarges the sets of {}",
+            "Section 3.2",
+            lambda one: one.temperature.gain,
+        ),
+        _GAP.name: (
+            f"The higher T*, the more TS lowers the {_GAP.title} of {{}}",
+            "Section 3.2",
+            lambda one: one.temperature.gain,
+        ),
+    }
+    for method, (what, (text, where, order)) in itertools.product(_ADAPTIVE.values(), kinds.items()):
+        mine = sorted((one for one in known if (one.method, one.what) == (method, what)), key=order)
         if what == "peak":
-            mine.sort(key=lambda one: one.n_classes)
             pairs = [(a, b) for a, b in itertools.combinations(mine, 2) if a.n_classes < b.n_classes]
-            facts, where = [_difference(a.value, b.value) for a, b in pairs], "Section 4.2"
-            text = f"The peak T_c of {method.upper()} is lower with more classes"
+            facts = [a.value.minus(b.value) for a, b in pairs]
         else:
-            mine = sorted((one for one in mine if one.temperature.gain > 1), key=lambda one: one.temperature.gain)
+            mine = [one for one in mine if one.temperature.gain > 1]
             pairs = [
                 (a, b)
                 for a, b in itertools.combinations(mine, 2)
-                if a.n_classes == b.n_classes and _difference(b.temperature, a.temperature).sign > 0
+                if a.n_classes == b.n_classes and b.temperature.minus(a.temperature).sign > 0
             ]
-            facts, where = [_difference(b.value, a.value) for a, b in pairs], "Section 3.2"
-            does = "enlarges the sets" if what == _SIZE.name else f"lowers the {_GAP.title}"
-            text = f"The higher T*, the more TS {does} of {method.upper()}"
+            facts = [b.value.minus(a.value) for a, b in pairs]
         if pairs:
             shown = ("T_c: " if what == "peak" else "") + ", ".join(map(str, mine))
             wrong = [pair for pair, fact in zip(pairs, facts, strict=True) if what == "peak" and fact.sign < 0]
             if wrong:
                 shown += "; but " + "; ".join(f"{b.file} is above {a.file}" for a, b in wrong)
-            claims.append(Claim(text, where, shown, _decide(facts), *settings.main))
+            claims.append(Claim(text.format(method.upper()), where, shown, _decide(facts), *settings.main))
     return tuple(claims)
-
-
-def _difference(one: Change, other: Change) -> Change:
-    return Change(one.gain - other.gain, float(np.hypot(one.error, other.error)))

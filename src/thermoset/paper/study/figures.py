@@ -192,7 +192,7 @@ def _differences(differences: Sequence[SizeDifferences]) -> "Figure":
         ax.set(xlim=(0, 1), xlabel="share of rows, largest difference first", ylabel="size at T* minus size at T = 1")
         title = f"{one.method.upper()}: {one.grow:.0%} grow, {one.stay:.0%} stay, {one.shrink:.0%} shrink"
         ax.set_title(title, loc="left")
-    _note(made, f"mean of {differences[0].trials} random splits")
+    _note(made, f"mean of {differences[0].trial_shares.shape[1]} random splits")
     return made
 
 

@@ -1,8 +1,7 @@
 """The paper's protocol (section 3.1) on one file: everything its tables and curves are made of.
 
-The temperatures of a sweep are shared by all trials. In `measure_ways` a trial has its own: T*, or T-hat, of the rows
-it draws, or a score and a level of its own. The work is that of as many softmaxes as there are different temperatures;
-rows are sorted once, by the loops of the sweep.
+The temperatures of a sweep are shared by all trials; in `measure_ways` each trial has a way of its own. Rows are sorted
+once, by the loops of the sweep.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,15 +29,7 @@ from thermoset.metrics import (
 from thermoset.quoting import Brief, quoted
 from thermoset.rows import SortedRows
 from thermoset.scores import RAPS, NeverEmpty, Score, ScoreLike, Terms, resolve
-from thermoset.sweeping import (
-    DEFAULT_GRID,
-    MOST_TRIALS,
-    Protocol,
-    Sweep,
-    draw_trial,
-    sweep,
-    temperature_grid,
-)
+from thermoset.sweeping import DEFAULT_GRID, MOST_TRIALS, Protocol, Sweep, draw_trial, sweep, temperature_grid
 from thermoset.sweeping.engine import Misses, Part, Trials, count_sets, label_parts, trial_thresholds
 from thermoset.sweeping.expectations import expected_misses
 from thermoset.sweeping.job import set_counts
@@ -81,42 +72,19 @@ def measure_trials(
     *,
     patched: bool = False,
 ) -> OwnTemperatures:
-    """Measure trial t of a protocol at temperatures[t].
-
-    `patched` fills empty sets as the published code does: the top label is added afterwards, without adjusting the
-    threshold, so sets cover more than the level requires.
-
-    >>> rng = np.random.default_rng(0)
-    >>> labels = rng.integers(0, 5, size=1000)
-    >>> data = Logits(rng.normal(size=(1000, 5)) + 2 * np.eye(5)[labels], labels)
-    >>> found = measure_trials(data, [1.0, 1.5, 2.0], ["aps"], [0.1], Protocol())
-    >>> found.of("avg_size").shape, found.hits.shape
-    ((1, 1, 3), (1, 1, 3, 5))
-    """
+    """Measure trial t of a protocol at temperatures[t]; `patched` as in `measure_ways`."""
     scores, levels = tuple(resolve(method) for method in methods), tuple(alphas)
     ways = [Way(float(t), scores, levels) for t in np.asarray(temperatures)]
     return measure_ways(data, ways, levels, protocol, patched=patched)
 
 
 def measure_ways(
-    data: Logits,
-    ways: Sequence[Way],
-    alphas: Sequence[Alpha],
-    protocol: Protocol,
-    *,
-    patched: bool = False,
+    data: Logits, ways: Sequence[Way], alphas: Sequence[Alpha], protocol: Protocol, *, patched: bool = False
 ) -> OwnTemperatures:
     """Measure trial t of a protocol with sets made by ways[t], all with as many scores and levels.
 
     `alphas` are the levels promised, which gaps are measured against; a way may set thresholds at stricter ones.
-    `patched` as in `measure_trials`.
-
-    >>> rng = np.random.default_rng(0)
-    >>> labels = rng.integers(0, 5, size=1000)
-    >>> data = Logits(rng.normal(size=(1000, 5)) + 2 * np.eye(5)[labels], labels)
-    >>> strict = Way(1.0, (resolve("lac"),), (0.05,))
-    >>> float(measure_ways(data, [strict] * 20, [0.1], Protocol()).of("marginal_coverage").mean()) > 0.93
-    True
+    `patched` fills empty sets as the published code does: the top label is added afterwards, under the same threshold.
     """
     labels = data.require_labels("the study")
     trials = draw_trials(labels, data.n_classes, range(len(ways)), protocol)
@@ -145,16 +113,14 @@ def measure_ways(
             counts = joined_by_top(set_counts(found.at(m, 0, a), part.trials.counts, alphas[a], cut))
             averaged = counts  # over u
             if part.scores[m].uses_u and trials.randomized:
-                # the trials have columns for twice as many groups: see `split_by_top`
-                missed = expected_misses(
-                    part.labels, part.scores[m], 0, labels, part.trials, part.thresholds[:, m, 0, a]
-                )
-                averaged = replace(counts, hits=counts.rows - missed.T[:, : data.n_classes])
+                q = part.thresholds[:, m, 0, a]
+                missed = expected_misses(part.labels, part.scores[m], 0, labels, part.trials, q)
+                averaged = replace(counts, hits=counts.rows - missed.T[:, : data.n_classes])  # of twice as many groups
             for k, metric in enumerate(metrics):
                 values[m, a, k, w] = metric.of(averaged if metric.needs == "expectation" else counts)
             hits[m, a, w] = counts.hits
-    own_t = np.array([way.temperature for way in ways])
-    return OwnTemperatures(own_t, tuple(metric.name for metric in metrics), values, hits, trials.counts)
+    temperatures = np.array([way.temperature for way in ways])
+    return OwnTemperatures(temperatures, tuple(metric.name for metric in metrics), values, hits, trials.counts)
 
 
 def split_by_top(trials: Trials, labels: Ints, is_top: Bools) -> tuple[Trials, Ints]:
@@ -182,11 +148,7 @@ Tell = Callable[[], None]
 
 @dataclass(frozen=True)
 class PublishedRAPS(RAPS):
-    """RAPS as the published code computes it: u multiplies the label's own step of the penalty too.
-
-    >>> PublishedRAPS()
-    PublishedRAPS(penalty=0.01, k_reg=5)
-    """
+    """RAPS as the published code computes it: u multiplies the label's own step of the penalty too."""
 
     name: ClassVar[str] = "raps_published"
 
@@ -279,8 +241,7 @@ class Measured(Brief):
 
     `nll`, `ece`: T* of all rows; `trial_nll`, `trial_ece`: of each trial's calibration rows. `curves`, `before` (at
     T = 1), `after` (at each trial's T* by ECE) and `printed` (at the paper's T*, or for other files that of all rows)
-    have an entry for each size of the conformal set. `reliability` has bins of confidence at T = 1 and at each trial's
-    T*, of the rows that this T* was not fitted on, all trials (or the first hundred) together.
+    have an entry for each size of the conformal set. `reliability`: at T = 1 and at each trial's T*.
     """
 
     top1: float
@@ -305,7 +266,7 @@ def measure(data: Logits, settings: Settings, printed_temperature: float | None,
     trial_nll, trial_ece = calibrated_temperatures(data, settings, ece)
     tell()
     fixed = ece if printed_temperature is None else printed_temperature
-    curves, before, after, printed = {}, {}, {}, {}
+    curves, parts = {}, {}
     for cp in settings.cp_percents:
         protocol = settings.protocol(cp)
         curves[cp] = sweep(
@@ -319,11 +280,12 @@ def measure(data: Logits, settings: Settings, printed_temperature: float | None,
             random_state=protocol.random_state,
         )
         tell()
-        asked = _SCORES, settings.alphas, protocol
-        before[cp] = measure_trials(data, np.ones(settings.trials), *asked)
-        after[cp] = measure_trials(data, trial_ece, *asked)
-        printed[cp] = measure_trials(data, np.full(settings.trials, fixed), *asked)
+        parts[cp] = [
+            measure_trials(data, temperatures, _SCORES, settings.alphas, protocol)
+            for temperatures in (np.ones(settings.trials), trial_ece, np.full(settings.trials, fixed))
+        ]
         tell()
+    before, after, printed = ({cp: made[i] for cp, made in parts.items()} for i in range(3))
     return Measured(
         top1=top_k_accuracy(data.logits, labels, 1),
         top5=top_k_accuracy(data.logits, labels, min(5, data.n_classes)),
@@ -343,23 +305,21 @@ def measure(data: Logits, settings: Settings, printed_temperature: float | None,
 def unseen_reliability(
     data: Logits, temperatures: Floats, settings: Settings
 ) -> tuple[ReliabilityTable, ReliabilityTable]:
-    """Reliability at T = 1 and at each trial's temperature, on the rows that do not calibrate in that trial.
+    """Reliability at T = 1 and at each trial's temperature, on rows that do not calibrate in that trial.
 
     The bins hold the rows of all trials, or of the first hundred.
     """
     temperatures = temperatures[:_MOST_SHOWN]
-    grid = np.concatenate([[1.0], temperatures])
-    confidence = confidences_at(data, grid)
-    correct = data.logits.argmax(axis=1) == data.require_labels("the study")
+    confidence = confidences_at(data, np.concatenate([[1.0], temperatures]))
     unseen = np.ones((len(temperatures), len(data)), dtype=bool)
     for shown, rows in zip(unseen, calibration_rows(data, settings), strict=False):
         shown[rows] = False
-    right = np.broadcast_to(correct, unseen.shape)[unseen]
-    at_one = np.broadcast_to(confidence[0], unseen.shape)[unseen]
-    before, after = (
-        reliability_from_confidence(level, right, settings.ece_bins) for level in (at_one, confidence[1:][unseen])
+    correct = data.logits.argmax(axis=1) == data.require_labels("the study")
+    right, at_one = (np.broadcast_to(of_rows, unseen.shape)[unseen] for of_rows in (correct, confidence[0]))
+    return (
+        reliability_from_confidence(at_one, right, settings.ece_bins),
+        reliability_from_confidence(confidence[1:][unseen], right, settings.ece_bins),
     )
-    return before, after
 
 
 def calibration_rows(data: Logits, settings: Settings) -> Iterator[Ints]:
@@ -371,9 +331,8 @@ def calibration_rows(data: Logits, settings: Settings) -> Iterator[Ints]:
 def calibrated_temperatures(data: Logits, settings: Settings, centre: float) -> tuple[Floats, Floats]:
     """T* by NLL and by ECE of each trial's calibration rows.
 
-    The ECE of all trials is read from one scan of all rows, at temperatures half a percent apart around `centre`: a
-    fit for each trial would be ten times the work of the rest of the study. A trial whose best is at an end of the scan
-    is fitted by itself.
+    The ECE of all trials is read from one scan of all rows, at temperatures half a percent apart around `centre`: fits
+    would be ten times the work of the rest of the study. A trial whose best is at an end of the scan is fitted.
     """
     labels = data.require_labels("the study")
     steps = int(np.log(_SPAN) / np.log(_RATIO))
@@ -381,13 +340,10 @@ def calibrated_temperatures(data: Logits, settings: Settings, centre: float) -> 
     confidence = confidences_at(data, grid)
     correct = data.logits.argmax(axis=1) == labels
     nll, ece = np.empty(settings.trials), np.empty(settings.trials)
+    bins = settings.ece_bins
     for t, rows in enumerate(calibration_rows(data, settings)):
-        losses = [
-            reliability_from_confidence(level[rows], correct[rows], settings.ece_bins).ece for level in confidence
-        ]
-        best = int(np.argmin(losses))
+        best = int(np.argmin([reliability_from_confidence(at[rows], correct[rows], bins).ece for at in confidence]))
         part = data.take(rows)
-        at_end = best in (0, len(grid) - 1)
-        ece[t] = fit_ece(part, settings.ece_bins).temperature if at_end else grid[best]
+        ece[t] = grid[best] if 0 < best < len(grid) - 1 else fit_ece(part, bins).temperature
         nll[t] = fit_nll(part).temperature
     return nll, ece

@@ -1,8 +1,4 @@
-"""The folder a study leaves: one page, tables as csv, the paper's own as LaTeX, figures as PNG and PDF.
-
-`index.html` has every figure beside the tables it belongs to, `cells.csv` every cell, `curves.csv` every point of the
-curves, and `temperatures.csv` what each rule chose in each trial.
-"""
+"""The folder a study leaves: one page, tables as csv, the paper's own as LaTeX, figures as PNG and PDF."""
 
 import base64
 import html
@@ -41,10 +37,7 @@ _NARROW = ("reliability", "differences", "margins", "last-index", "bound", "boun
 
 
 def study_page(
-    studies: Sequence[PairStudy],
-    sections: Sequence[Section],
-    figures: Mapping[str, bytes],
-    skipped: Mapping[str, str],
+    studies: Sequence[PairStudy], sections: Sequence[Section], figures: Mapping[str, bytes], skipped: Mapping[str, str]
 ) -> str:
     """The page; `figures` holds the PNG files by path within the folder."""
     settings = studies[0].settings
@@ -104,9 +97,9 @@ def _section(section: Section, studies: Sequence[PairStudy], figures: Mapping[st
         yield f"<details><summary>{html.escape(title)}</summary>"
         yield from (table.to_html() for table in section.folded)
         yield "</details>"
-    told = captions(studies[0].settings)
+    about = captions(studies[0].settings)
     for name in section.shared:
-        yield _figure(figures[f"{name}.png"], told[name])
+        yield _figure(figures[f"{name}.png"], about[name])
     if section.figures:
         narrow = all(name in _NARROW for name in section.figures)
         by_file = len(section.figures) == 1 and narrow  # small figures of all files share a row
@@ -115,7 +108,7 @@ def _section(section: Section, studies: Sequence[PairStudy], figures: Mapping[st
             yield f"<div id='part-{section.name}-{i}'><h3>{html.escape(study.title)}</h3>"
             yield f"<div class='figures{' narrow' if narrow and not by_file else ''}'>"
             for name in section.figures:
-                yield _figure(figures[f"figures/{study.name}/{name}.png"], told[name])
+                yield _figure(figures[f"figures/{study.name}/{name}.png"], about[name])
             yield "</div></div>"
         yield "</div>"
     yield "</section>"
@@ -153,7 +146,7 @@ _DPI = 100
 
 
 def check_places(out: Path, names: Iterable[str], sources: Iterable[Path]) -> None:
-    """Refuse, before the work, folders that cannot be made and files that must not be replaced: see `check_targets`."""
+    """Refuse, before the work, folders that cannot be made and files that must not be replaced."""
     folders = [out / "tables", *(out / "figures" / name for name in names)]
     for folder in folders:
         check_folder(folder)
@@ -165,20 +158,20 @@ def check_places(out: Path, names: Iterable[str], sources: Iterable[Path]) -> No
 
 def figure_files(study: PairStudy, data: Logits) -> dict[str, bytes]:
     """The figures of one file, by path within the folder."""
-    made = {}
+    files = {}
     for name, draw in drawn_figures(data, study).items():
-        made.update(_png_and_pdf(f"figures/{study.name}/{name}", draw()))
-    return made
+        files.update(_png_and_pdf(f"figures/{study.name}/{name}", draw()))
+    return files
 
 
 def _png_and_pdf(name: str, figure: "Figure") -> dict[str, bytes]:
-    made = {}
+    files = {}
     for suffix, options in (("png", {"dpi": _DPI}), ("pdf", {"dpi": _DPI, "metadata": {"CreationDate": None}})):
         stream = io.BytesIO()
         figure.savefig(stream, format=suffix, **options)
         figure.set_layout_engine("none")  # both have the layout that the first has found
-        made[f"{name}.{suffix}"] = stream.getvalue()
-    return made
+        files[f"{name}.{suffix}"] = stream.getvalue()
+    return files
 
 
 def summary_files(

@@ -9,19 +9,10 @@ from thermoset.data import Logits
 from thermoset.errors import InputError
 from thermoset.levels import rows_needed
 from thermoset.metrics import top_k_accuracy
+from thermoset.paper.study import row_by_row
 from thermoset.paper.study.cells import Agreement, Cell, Pair, agreements, find_printed, recognise, table_cells
 from thermoset.paper.study.claims import Claim, check_claims
 from thermoset.paper.study.measure import Measured, Settings, measure
-from thermoset.paper.study.row_by_row import (
-    LowTemperatures,
-    MarginBounds,
-    SizeDifferences,
-    Statement,
-    check_statements,
-    low_temperatures,
-    margin_bounds,
-    size_differences,
-)
 from thermoset.paper.study.rules import RuleComparison, compare, few_trials
 from thermoset.paper.theory import QuantileSamples, quantile_samples
 from thermoset.quoting import Brief
@@ -42,11 +33,11 @@ class PairStudy(Brief):
     measured: Measured  # curves and trials of the protocol
     cells: tuple[Cell, ...]  # of tables 1 and 2 and of the appendix
     comparison: RuleComparison  # the table of appendix D, extended, and the curves of appendix C
-    differences: tuple[SizeDifferences, ...]  # set sizes row by row
-    low: LowTemperatures  # very low temperatures
+    differences: tuple[row_by_row.SizeDifferences, ...]  # set sizes row by row
+    low: row_by_row.LowTemperatures  # very low temperatures
     quantiles: QuantileSamples  # of appendix B.6, at T = 1, T*, 0.5 and 2, all rows setting the threshold
-    bounds: MarginBounds  # of section 4 on the margins, and the share of rows above them
-    statements: tuple[Statement, ...]  # theorems, propositions and lemmas, checked on rows of the file
+    bounds: row_by_row.MarginBounds  # of section 4 on the margins, and the share of rows above them
+    statements: tuple[row_by_row.Statement, ...]  # theorems, propositions and lemmas, checked on rows of the file
     claims: tuple[Claim, ...]  # what the paper says happens, and whether it does
 
     @property
@@ -73,21 +64,16 @@ class PairStudy(Brief):
 
 
 def steps(settings: Settings) -> int:
-    """Number of steps that `study_logits` tells of."""
-    compared = sum(cp in settings.cp_percents for cp in (10, 20))
-    return 2 + 2 * len(settings.cp_percents) + 3 + compared + 1 + 3
+    """How often `study_logits` calls `tell`."""
+    return 9 + 2 * len(settings.cp_percents) + sum(cp in settings.cp_percents for cp in (10, 20))
 
 
 def study_logits(
-    data: Logits,
-    name: str,
-    settings: Settings | None = None,
-    *,
-    tell: Callable[[], None] = lambda: None,
+    data: Logits, name: str, settings: Settings | None = None, *, tell: Callable[[], None] = lambda: None
 ) -> PairStudy:
     """Run the whole study on labelled logits; the name decides which printed numbers it is compared with.
 
-    `tell` is called as each of the `steps` ends.
+    `tell` is called as each step ends.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 5, size=600)
@@ -97,10 +83,11 @@ def study_logits(
     (True, 'top1')
     """
     asked = settings or Settings()
+    alpha, _ = asked.main
     labels = data.require_labels("the study")
     if not np.isfinite(data.logits).all():
         raise InputError(f"{name} has masked classes (logits of -inf), of which the theory's figures know nothing.")
-    percent, needed = asked.calibration_percent, 4 * rows_needed(asked.main[0])
+    percent, needed = asked.calibration_percent, 4 * rows_needed(alpha)
     calibration = len(data) * percent // 100
     if calibration < needed:
         raise InputError(
@@ -112,14 +99,25 @@ def study_logits(
     found = measure(data, asked, None if printed is None else printed.value, tell)
     comparison = compare(data, found, pair, asked, tell)
     few = found.trial_ece[: few_trials(data, asked)]
-    differences = tuple(size_differences(data, method, few, asked) for method in ("aps", "raps"))
+    differences = tuple(row_by_row.size_differences(data, method, few, asked) for method in ("aps", "raps"))
     tell()
-    low = low_temperatures(data, asked)
+    low = row_by_row.low_temperatures(data, asked)
     tell()
-    quantiles = quantile_samples(data, temperatures=(1.0, found.ece, 0.5, 2.0), alpha=asked.main[0])
+    quantiles = quantile_samples(data, temperatures=(1.0, found.ece, 0.5, 2.0), alpha=alpha)
     tell()
-    cells = tuple(table_cells(found, pair, asked))
-    claims = check_claims(found, comparison, differences, quantiles, asked)
-    theory = margin_bounds(data, found.ece), check_statements(data, found.ece, asked.main[0])
-    shape = len(data), data.n_classes
-    return PairStudy(name, pair, *shape, asked, found, cells, comparison, differences, low, quantiles, *theory, claims)
+    return PairStudy(
+        name=name,
+        pair=pair,
+        n_rows=len(data),
+        n_classes=data.n_classes,
+        settings=asked,
+        measured=found,
+        cells=tuple(table_cells(found, pair, asked)),
+        comparison=comparison,
+        differences=differences,
+        low=low,
+        quantiles=quantiles,
+        bounds=row_by_row.margin_bounds(data, found.ece),
+        statements=row_by_row.check_statements(data, found.ece, alpha),
+        claims=check_claims(found, comparison, differences, quantiles, asked),
+    )

@@ -4,10 +4,10 @@ Of the theory: where its bounds lie among a file's margins, and for how many row
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -34,54 +34,39 @@ _LOW_ENTRIES = 6_000_000  # logits the naive scores are computed for at most; th
 class SizeDifferences(Brief):
     """Set sizes at T* minus those at T = 1, for the same rows, thresholds' rows and u.
 
-    `mean_sorted` (n_rows,): the differences of each trial in falling order, averaged over trials. `trial_shares`
+    `mean_sorted` (n_rows,): the differences of each trial in descending order, averaged over trials. `trial_shares`
     (3, trials): shares of the rows whose sets grow, stay and shrink; `grow`, `stay` and `shrink` are their means.
     """
 
     method: str
     mean_sorted: Floats
     trial_shares: Floats
-
-    @property
-    def grow(self) -> float:
-        """Share of the rows whose sets grow."""
-        return float(self.trial_shares[0].mean())
-
-    @property
-    def stay(self) -> float:
-        """Share of the rows whose sets stay as large."""
-        return float(self.trial_shares[1].mean())
-
-    @property
-    def shrink(self) -> float:
-        """Share of the rows whose sets shrink."""
-        return float(self.trial_shares[2].mean())
-
-    @property
-    def trials(self) -> int:
-        """Random splits behind it."""
-        return len(self.trial_shares[0])
+    grow: float
+    stay: float
+    shrink: float
 
 
 def size_differences(data: Logits, method: str, temperatures: Floats, settings: Settings) -> SizeDifferences:
     """Compare the sets of each evaluation row with and without temperature scaling, a trial for each temperature."""
     alpha, cp = settings.main
     protocol = settings.protocol(cp)
-    falling: list[Ints] = [np.empty(0, dtype=np.int64)] * len(temperatures)
+    found: list[Ints] = [np.empty(0, dtype=np.int64)] * len(temperatures)
 
     def work(t: int) -> None:
         drawn = draw_trial(len(data), t, protocol)
         conformal, evaluation = data.take(drawn.conformal), data.take(drawn.evaluation)
-        sizes = []
-        for at in (1.0, float(temperatures[t])):
-            model = ConformalClassifier(method, alpha, at).fit(conformal, u=drawn.u[drawn.conformal])
-            sizes.append(model.set_sizes(evaluation, u=drawn.u[drawn.evaluation]))
-        falling[t] = np.sort(sizes[1] - sizes[0])[::-1]
+        before, after = (
+            ConformalClassifier(method, alpha, at)
+            .fit(conformal, u=drawn.u[drawn.conformal])
+            .set_sizes(evaluation, u=drawn.u[drawn.evaluation])
+            for at in (1.0, float(temperatures[t]))
+        )
+        found[t] = np.sort(after - before)[::-1]
 
     run_tasks([partial(work, t) for t in range(len(temperatures))])
-    moved = np.array(falling)
+    moved = np.array(found)
     shares = np.array([(moved > 0).mean(axis=1), (moved == 0).mean(axis=1), (moved < 0).mean(axis=1)])
-    return SizeDifferences(method, moved.mean(axis=0), shares)
+    return SizeDifferences(method, moved.mean(axis=0), shares, *shares.mean(axis=1).tolist())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,11 +112,11 @@ def _naive_curves(
     found = {name: np.empty((3, len(grid), len(drawn))) for name in ("avg_size", "marginal_coverage")}
 
     def work(j: int) -> None:
-        naive = _NaiveRows.of(_naive_softmax(data.logits, float(grid[j]), dtype), labels)
+        ranked, rank = naive_ranks(data.logits, labels, float(grid[j]), dtype)
         for t, trial in enumerate(drawn):
             k = conformal_rank(len(trial.conformal), alpha)
-            for m, scores in enumerate(naive.scores(trial.u.astype(dtype))):
-                own = scores[np.arange(len(labels)), naive.rank]
+            for m, scores in enumerate(naive_scores(ranked, trial.u.astype(dtype))):
+                own = scores[np.arange(len(labels)), rank]
                 threshold = np.sort(own[trial.conformal])[k - 1] if k <= len(trial.conformal) else np.inf
                 inside = np.count_nonzero((scores <= threshold)[trial.evaluation])
                 found["avg_size"][m, j, t] = inside / len(trial.evaluation)
@@ -141,44 +126,30 @@ def _naive_curves(
     return found
 
 
-def _naive_softmax(logits: NDArray[np.floating], temperature: float, dtype: DTypeLike) -> NDArray[np.floating]:
-    """Softmax as everyone writes it: shares that underflow are zero."""
+def naive_ranks(
+    logits: NDArray[np.floating], labels: Ints, temperature: float, dtype: DTypeLike
+) -> tuple[NDArray[np.floating], Ints]:
+    """Probabilities in descending order and ranks of labels by a plain softmax: what underflows is 0, and ties."""
     z = logits.astype(dtype)
     weights = np.exp((z - z.max(axis=1, keepdims=True)) / np.array(temperature, dtype))
-    probs: NDArray[np.floating] = weights / weights.sum(axis=1, keepdims=True)
-    return probs
+    probs = weights / weights.sum(axis=1, keepdims=True)
+    order = np.argsort(-probs, axis=1, kind="stable")
+    return np.take_along_axis(probs, order, axis=1), (order == labels[:, None]).argmax(axis=1)
 
 
-class _NaiveRows(NamedTuple):
-    """Rows by falling probability, of which those that underflow tie: probabilities, sums of them, ranks of labels."""
-
-    ranked: NDArray[np.floating]
-    sums: NDArray[np.floating]
-    rank: Ints
-
-    @classmethod
-    def of(cls, probs: NDArray[np.floating], labels: Ints) -> Self:
-        order = np.argsort(-probs, axis=1, kind="stable")
-        ranked = np.take_along_axis(probs, order, axis=1)
-        sums = np.cumsum(ranked, axis=1, dtype=probs.dtype)
-        return cls(ranked, sums, (order == labels[:, None]).argmax(axis=1))
-
-    def scores(self, u: NDArray[np.floating]) -> Iterator[NDArray[np.floating]]:
-        """LAC, APS and RAPS of every rank."""
-        yield 1 - self.ranked
-        aps = self.sums - (1 - u[:, None]) * self.ranked
-        yield aps
-        known, kind = RAPS(), self.ranked.dtype
-        excess = np.maximum(np.arange(1, self.ranked.shape[1] + 1) - known.k_reg, 0).astype(kind)
-        yield aps + kind.type(known.penalty) * excess
+def naive_scores(ranked: NDArray[np.floating], u: NDArray[np.floating]) -> list[NDArray[np.floating]]:
+    """LAC, APS and RAPS of every rank."""
+    kind, raps = ranked.dtype, RAPS()
+    aps = np.cumsum(ranked, axis=1, dtype=kind) - (1 - u[:, None]) * ranked
+    excess = np.maximum(np.arange(1, ranked.shape[1] + 1) - raps.k_reg, 0).astype(kind)
+    return [1 - ranked, aps, aps + kind.type(raps.penalty) * excess]
 
 
 BOUNDS_AT = ("T=0.5", "T=T*", "minimum of b(T)", "T=2")
 """Temperatures of the bounds; b(T) is least, above 1, at the critical temperature of the theory."""
 
 
-@dataclass(frozen=True, eq=False)
-class MarginBounds:
+class MarginBounds(NamedTuple):
     """The paper's bound b(T) and the sharp one at `BOUNDS_AT`, each with the share of rows whose margin is above it."""
 
     temperature: Floats
@@ -189,12 +160,7 @@ class MarginBounds:
 
 
 def margin_bounds(data: Logits, temperature: float) -> MarginBounds:
-    """Compare the margins of logits with both bounds; `temperature` is T*.
-
-    >>> found = margin_bounds(Logits([[9.0, 0.0, 0.0], [1.0, 0.0, 0.0]]), 1.5)
-    >>> found.temperature.round(4), found.above_bound
-    (array([0.5   , 1.5   , 3.6926, 2.    ]), array([0.5, 0.5, 0.5, 0.5]))
-    """
+    """Compare the margins of logits with both bounds; `temperature` is T*."""
     at, c = np.array([0.5, temperature, theory.critical_temperature(data.n_classes), 2.0]), data.n_classes
     shares = theory.bound_share(data, at), theory.sharp_share(data, at)
     return MarginBounds(at, theory.bound(at, c), shares[0], theory.sharp_bound(at, c), shares[1])

@@ -1,11 +1,8 @@
 """Every rule for making sets in addition to the table of appendix D: size, and which rows lose coverage.
 
-A rule says from a trial's calibration rows how its sets are made: score and parameters, temperature, level (`Way`). To
-add one: write a function of `CalibrationRows` that returns a `Way`, and add a line to `CHOOSERS`. Rules with one
-threshold are measured by `measure_ways`, thresholds by class (at T = 1) by `count_by_class`: as they are valid, and
-clamped, which comes nearest to the printed gaps. The code published with the paper has no thresholds by class, so how
-the printed ones were made is not known. These cost a fit for each trial, and our own choices a search, so that both
-have fewer trials on large files.
+A rule says from a trial's calibration rows how its sets are made (`Way`). To add one, write a function of
+`CalibrationRows` that returns a `Way`, and add a line to `CHOOSERS`. Rules with one threshold are measured by
+`measure_ways`, thresholds by class by `count_by_class`. Slow rules have fewer trials on large files.
 """
 
 import math
@@ -13,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -60,6 +57,7 @@ _LABELS = {
     ("published", "t_hat"): "T = 1, where T-hat is printed",
     ("published", "mondrian"): "Mondrian, clamped",
 }
+_T = TypeVar("_T")
 _HALVINGS = 10  # of the calibration rows, for ConfTS
 _STRICTER = (Fraction(4, 5), Fraction(3, 5), Fraction(2, 5))  # of alpha
 _RAPS = METHODS.index("raps")
@@ -72,11 +70,7 @@ _GAP_SEARCHES = 25  # each simulates class gaps at every temperature
 
 
 def rule_label(mode: str, name: str) -> str:
-    """What readers see for a rule.
-
-    >>> rule_label("exact", "conf_ts"), rule_label("exact", "T = 1")
-    ('ConfTS', 'T = 1')
-    """
+    """What readers see for a rule."""
     return _LABELS.get((mode, name), name)
 
 
@@ -103,11 +97,7 @@ def at_temperatures(name: str, methods: Sequence[str], temperatures: Floats, alp
 
 
 def stricter(name: str, methods: Sequence[str], temperatures: Floats, alpha: Alpha) -> Rule:
-    """Scores at these temperatures with thresholds at 0.8, 0.6 and 0.4 times alpha, which promise more than was asked.
-
-    >>> stricter("T*", ("lac",), np.ones(1), 0.1).names
-    (('lac', 'T*, alpha 0.08'), ('lac', 'T*, alpha 0.06'), ('lac', 'T*, alpha 0.04'))
-    """
+    """Scores with thresholds at 0.8, 0.6 and 0.4 times alpha, which promise more than was asked."""
     levels = tuple(factor * exact_level(alpha) for factor in _STRICTER)
     scores = tuple(resolve(method) for method in methods)
     names = tuple((method, f"{name}, alpha {float(level):g}") for method in methods for level in levels)
@@ -115,10 +105,7 @@ def stricter(name: str, methods: Sequence[str], temperatures: Floats, alpha: Alp
 
 
 def calibration_curves(data: Logits, settings: Settings, cp: int, methods: tuple[str, ...], alpha: float) -> Sweep:
-    """What a practitioner sees: thresholds from the conformal rows, metrics on the calibration rows, trial by trial.
-
-    Evaluation rows are not touched. The conformal rows are, so a temperature chosen by these curves costs exactness.
-    """
+    """What a practitioner sees, trial by trial: thresholds from the conformal rows, metrics on the calibration rows."""
     plan = SweepJob(tuple(resolve(method) for method in methods), settings.grid(), (alpha,), False, True, None)
     protocol = settings.protocol(cp)
     shown = _OnCalibrationRows(protocol.calibration_fraction, protocol.cp_fraction, protocol.random_state)
@@ -156,10 +143,6 @@ def conf_ts(scores: Floats, rows: Ints, temperatures: Floats, alpha: float, seed
 
     Minimises the mean squared difference between the threshold of a random half of `rows` and the scores of the other
     half, averaged over halvings. `scores` (n_temperatures, n) are deterministic APS scores.
-
-    >>> scores = np.array([[0.1, 0.9, 0.5, 0.6] * 5, [0.5] * 20])  # the second temperature makes them all alike
-    >>> conf_ts(scores, np.arange(20), np.array([1.0, 2.0]), 0.2, seed=0)
-    2.0
     """
     rng = stream(seed, "ConfTS")
     half = len(rows) // 2
@@ -184,8 +167,8 @@ class CalibrationRows(NamedTuple):
 def tuned_raps(given: CalibrationRows) -> Way:
     """RAPS with parameters as its authors tune them for size (Angelopoulos et al. 2021, appendix E), at T = 1.
 
-    k_reg is the order statistic of the ranks of the labels, k = ceil((n + 1)(1 - alpha)); the penalty is the one of
-    `PENALTIES` with the smallest sets on the same rows, which set the threshold too. u is integrated out.
+    k_reg is an order statistic of the ranks of the labels; the penalty is the one of `PENALTIES` with the smallest sets
+    on the same rows, which set the threshold too. u is integrated out.
     """
     rows, n = SortedRows(given.rows), len(given.rows)
     labels = label_parts(rows, given.rows.require_labels("the study"), np.ones(1))
@@ -197,11 +180,7 @@ def tuned_raps(given: CalibrationRows) -> Way:
 
 
 def rank_quantile(ranks: Ints, alpha: Alpha) -> int:
-    """The k-th smallest of n ranks, k = ceil((n + 1)(1 - alpha)), or the largest where k exceeds n.
-
-    >>> rank_quantile(np.array([1, 4, 1, 2, 1, 1, 3, 1, 2]), 0.2)  # k = 8 of 9: 1 1 1 1 1 2 2 3 4
-    3
-    """
+    """The k-th smallest of n ranks, k = ceil((n + 1)(1 - alpha)), or the largest where k exceeds n."""
     k = min(conformal_rank(len(ranks), alpha), len(ranks))
     return int(np.partition(ranks, k - 1)[k - 1])
 
@@ -228,37 +207,42 @@ CHOOSERS: dict[tuple[str, str], Callable[[CalibrationRows], Way]] = {
 """Rules that choose more than a temperature, by what cells call the score ("auto" if that is chosen) and the rule."""
 
 
+def _in_trials(data: Logits, settings: Settings, trials: int, choose: Callable[[int, Ints], _T]) -> list[_T]:
+    """What `choose(trial, its calibration rows)` returns in so many trials."""
+    found: list[_T | None] = [None] * trials
+
+    def work(t: int, rows: Ints) -> None:
+        found[t] = choose(t, rows)
+
+    drawn = zip(range(trials), calibration_rows(data, settings), strict=False)
+    run_tasks([partial(work, t, rows) for t, rows in drawn])
+    return cast("list[_T]", found)
+
+
 def chosen_rules(data: Logits, found: Measured, settings: Settings, few: int) -> Iterator[Rule]:
     """What every rule of `CHOOSERS` chooses in each trial; those that choose the score too have few trials."""
     alpha, _ = settings.main
     for name, chooser in CHOOSERS.items():
-        ways: list[Way] = [Way(1.0, (), ())] * (few if name[0] == "auto" else settings.trials)
 
-        def work(
-            t: int, rows: Ints, chooser: Callable[[CalibrationRows], Way] = chooser, ways: list[Way] = ways
-        ) -> None:
-            ways[t] = chooser(CalibrationRows(data.take(rows), alpha, float(found.trial_nll[t]), t))
+        def choose(t: int, rows: Ints, chooser: Callable[[CalibrationRows], Way] = chooser) -> Way:
+            return chooser(CalibrationRows(data.take(rows), alpha, float(found.trial_nll[t]), t))
 
-        drawn = zip(range(len(ways)), calibration_rows(data, settings), strict=False)
-        run_tasks([partial(work, t, rows) for t, rows in drawn])
-        yield Rule((name,), tuple(ways))
+        trials = few if name[0] == "auto" else settings.trials
+        yield Rule((name,), tuple(_in_trials(data, settings, trials, choose)))
 
 
 def our_choices(data: Logits, found: Measured, settings: Settings, trials: dict[str, int]) -> dict[str, Floats]:
     """T-hat of RAPS as `tuning.choose` finds it on the calibration rows of so many trials for each preference."""
-    chosen = {prefer: np.empty(count) for prefer, count in trials.items()}
 
-    def work(t: int, rows: Ints) -> None:
+    def choose(t: int, rows: Ints) -> dict[str, float]:
         recipe = Recipe("raps", settings.main[0], random_state=t)
         star = float(found.trial_nll[t])
         search = Search(calibration=data.take(rows), candidates=(recipe,), calibrated=star, n_conformal=len(rows))
-        for prefer, temperatures in chosen.items():
-            if t < len(temperatures):
-                temperatures[t] = settle(search, read_preference(prefer)).setting.temperature
+        asked = [prefer for prefer, count in trials.items() if t < count]
+        return {prefer: settle(search, read_preference(prefer)).setting.temperature for prefer in asked}
 
-    drawn = zip(range(max(trials.values())), calibration_rows(data, settings), strict=False)
-    run_tasks([partial(work, t, rows) for t, rows in drawn])
-    return chosen
+    chosen = _in_trials(data, settings, max(trials.values()), choose)
+    return {prefer: np.array([one[prefer] for one in chosen[:count]]) for prefer, count in trials.items()}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -334,24 +318,23 @@ def compare(data: Logits, found: Measured, pair: Pair | None, settings: Settings
         cells.extend(class_cells(data, pair, settings, cp))
     tell()
     single = curves.get(middle) or calibration_curves(data, settings, middle, ("aps", "raps"), alpha)
-    infinite = {cp: _infinite_share(data, settings, cp) for cp in curves}
-    return RuleComparison(tuple(cells), temperatures, single, chosen, infinite)
+    return RuleComparison(
+        tuple(cells), temperatures, single, chosen, {cp: _infinite_share(data, settings, cp) for cp in curves}
+    )
 
 
 def _infinite_share(data: Logits, settings: Settings, cp: int) -> float:
     """Share of classes with fewer conformal rows than a threshold of their own needs, over the trials."""
     labels, needed = data.require_labels("the study"), rows_needed(settings.main[0])
     drawn = (draw_trial(len(data), t, settings.protocol(cp)) for t in range(few_trials(data, settings)))
-    few = [np.bincount(labels[trial.conformal], minlength=data.n_classes) < needed for trial in drawn]
-    return float(np.mean(few))
+    return float(np.mean([np.bincount(labels[one.conformal], minlength=data.n_classes) < needed for one in drawn]))
 
 
 def _fixed_cells(found: Measured, pair: Pair | None, settings: Settings, cp: int) -> Iterator[Cell]:
     """Each score at T = 1 and at T*; RAPS at T = 1 once more, which the T-hat printed of CIFAR-100 ResNet50 is."""
     alpha = settings.main[0]
     a = settings.alphas.index(alpha)
-    named = ("T = 1", found.before), ("T*", found.after)
-    parts = [("exact", at, method, part) for method in METHODS for at, part in named]
+    parts = [("exact", at, m, part) for m in METHODS for at, part in (("T = 1", found.before), ("T*", found.after))]
     for mode, at, method, part in (*parts, ("published", "t_hat", "raps", found.before)):
         for metric in COMPARED:
             values = part[cp].of(metric)[METHODS.index(method), a]
@@ -372,7 +355,7 @@ def rule_cells(data: Logits, pair: Pair | None, settings: Settings, cp: int, rul
 def class_cells(data: Logits, pair: Pair | None, settings: Settings, cp: int) -> Iterator[Cell]:
     """Mondrian sets as they are valid and as the printed gaps have them, and clustered ones; all at T = 1."""
     alpha = settings.main[0]
-    found = count_by_class(data, settings.protocol(cp), few_trials(data, settings), "raps", alpha)
+    found = count_by_class(data, settings.protocol(cp), few_trials(data, settings), resolve("raps"), alpha)
     for (mode, at, _), (drawn, averaged) in zip(KINDS, found, strict=True):
         for metric in COMPARED:
             values = METRICS[metric].of(averaged if METRICS[metric].needs == "expectation" else drawn)
@@ -380,38 +363,34 @@ def class_cells(data: Logits, pair: Pair | None, settings: Settings, cp: int) ->
 
 
 def count_by_class(
-    data: Logits, protocol: Protocol, trials: int, method: str, alpha: Alpha
-) -> list[tuple[SetCounts, SetCounts]]:
-    """Find the thresholds of every trial and count what the sets of its evaluation rows hold, for each of `KINDS`.
-
-    Counted with u drawn, and with the hits averaged over u.
-    """
-    labels, score = data.require_labels("the study"), resolve(method)
-    drawn = draw_trials(labels, data.n_classes, range(trials), protocol)
+    data: Logits, protocol: Protocol, trials: int, score: Score, alpha: Alpha
+) -> Iterator[tuple[SetCounts, SetCounts]]:
+    """Count what the sets of every trial hold under each of `KINDS`: with u drawn, and with hits averaged over u."""
+    labels, n_classes = data.require_labels("the study"), data.n_classes
+    drawn = draw_trials(labels, n_classes, range(trials), protocol)
     rows = SortedRows(data, keep=False)
     known = label_parts(rows, labels, np.ones(1))
-    found = []
-    for mode, _, grouping in KINDS:
-        if mode == "published":
-            found.append(_clamped(score, known, labels, drawn, alpha))
-        else:
-            kind = GROUPINGS[grouping]
-            found.append(class_thresholds(known, labels, [score], [alpha], kind, drawn, protocol.random_state))
-    cuts = np.concatenate(found, axis=3)  # kinds stand where levels do
+    cuts = np.concatenate(  # kinds stand where levels do
+        [
+            _clamped(score, known, labels, drawn, alpha)
+            if mode == "published"
+            else class_thresholds(known, labels, [score], [alpha], GROUPINGS[kind], drawn, protocol.random_state)
+            for mode, _, kind in KINDS
+        ],
+        axis=3,
+    )
     split, groups = split_by_top(drawn, labels, known.is_top)
     misses = Misses.by_group(groups, split.counts.shape[1])
     counted, _ = count_class_sets(rows, known, labels, [score], cuts.copy(), split, misses)
     none = np.full(drawn.count, np.nan)  # no cell shows a threshold
-    both = []
     for k in range(len(KINDS)):
         counts = joined_by_top(set_counts(counted.at(0, 0, k), split.counts, alpha, none))
-        missed = np.zeros((drawn.count, data.n_classes))  # on average over u
-        for c in range(data.n_classes):
+        missed = np.zeros((drawn.count, n_classes))
+        for c in range(n_classes):
             own = np.flatnonzero(labels == c)
             hits = expected_hits(known.take(own), score, 0, cuts[:, 0, 0, k, c], randomized=drawn.randomized)
             missed[:, c] = np.where(drawn.evaluation[own].T, 1.0 - hits, 0.0).sum(axis=1)
-        both.append((counts, replace(counts, hits=counts.rows - missed)))
-    return both
+        yield counts, replace(counts, hits=counts.rows - missed)
 
 
 def _clamped(score: Score, known: LabelParts, labels: Ints, trials: Trials, alpha: Alpha) -> Floats:

@@ -6,7 +6,7 @@ of appendix D, Mondrian sets are the valid ones, and T-hat is chosen as that app
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from thermoset.metrics import METRICS
@@ -27,35 +27,31 @@ KEY = (
     "differs). Rows marked 'exact' follow thermoset's conventions; rows marked 'published' follow the choices that "
     "come nearest to the published tables."
 )
+_MAIN = 0.1, 10  # of the paper's tables 1 and 2
 _WHEN = ("before", "after")  # temperature scaling
-_DIGITS = {"avg_size": 2, "marginal_coverage_gap": 2, "top_coverage_gap": 1, "avg_coverage_gap": 2}  # as printed
-_PAID_DIGITS = {
-    "avg_size": 2,
-    "marginal_coverage": 1,
-    "integrated_worst_tenth_coverage": 1,
-    "left_out_share": 1,
-    "top_coverage_gap": 1,
-}
+_TITLES = {name: metric.title for name, metric in METRICS.items()}
+_VERDICTS = {True: "✓ holds", False: "✗ does not hold", None: "open"}
 
 
-def _columns(digits: dict[str, int]) -> dict[str, tuple[str, float, int]]:
+def _columns(**digits: int) -> dict[str, tuple[str, float, int]]:
     """Title, factor and digits of metrics; shares are shown in percent."""
     shares = {name: METRICS[name].unit == "share" for name in digits}
     return {
-        name: (METRICS[name].title + (" (%)" if is_share else ""), 100.0 if is_share else 1.0, digits[name])
-        for name, is_share in shares.items()
+        name: (_TITLES[name] + (" (%)" if share else ""), 100.0 if share else 1.0, digits[name])
+        for name, share in shares.items()
     }
 
 
-_SHOWN, _PAID = _columns(_DIGITS), _columns(_PAID_DIGITS)
-_FILES = {
-    "avg_size": "sizes",
-    "marginal_coverage_gap": "marginal-gaps",
-    "top_coverage_gap": "top-gaps",
-    "avg_coverage_gap": "average-gaps",
+_SHOWN = _columns(avg_size=2, marginal_coverage_gap=2, top_coverage_gap=1, avg_coverage_gap=2)  # digits as printed
+_PAID = _columns(
+    avg_size=2, marginal_coverage=1, integrated_worst_tenth_coverage=1, left_out_share=1, top_coverage_gap=1
+)
+_FILES = {  # and where the paper has the main ones
+    "avg_size": ("sizes", "Table 1. "),
+    "marginal_coverage_gap": ("marginal-gaps", "Table 2. "),
+    "top_coverage_gap": ("top-gaps", "Table 2. "),
+    "avg_coverage_gap": ("average-gaps", ""),
 }
-_NUMBERS = {"avg_size": "Table 1. ", "marginal_coverage_gap": "Table 2. ", "top_coverage_gap": "Table 2. "}
-_VERDICTS = {True: "✓ holds", False: "✗ does not hold", None: "open"}
 
 
 @dataclass(frozen=True)
@@ -74,17 +70,17 @@ class Section:
 def study_sections(studies: Sequence[PairStudy], together: Sequence[Claim]) -> tuple[Section, ...]:
     """The page in its order, with all tables."""
     claims, in_full = _claims(studies, together)
-    agreement, rules = tuple(_agreement(studies)), tuple(_rules(studies))
+    rules = _rules(studies)
     theory = _bounds(studies), _statements(studies), _quantiles(studies)
-    heads, even = tuple(_heads(studies)), tuple(_comparisons(studies))
     sections = (
         Section("overview", "Overview", tables=(_overview(studies),)),
         Section("claims", "What the paper says", _CLAIMS, claims, (in_full,)),
-        Section("agreement", "Agreement with the printed numbers", _AGREEMENT, agreement),
-        Section("calibration", "Accuracy, T* and reliability", _CALIBRATION, heads, figures=("reliability",)),
+        Section("agreement", "Agreement with the printed numbers", _AGREEMENT, _agreement(studies)),
+        Section("calibration", "Accuracy, T* and reliability", _CALIBRATION, _heads(studies), figures=("reliability",)),
         *(_at_level(studies, alpha) for alpha in studies[0].settings.alphas),
         Section("rows", "Set sizes row by row", _ROWS, figures=("differences",)),
-        Section("guideline", "Even class coverage (appendices C and D)", _GUIDELINE, even, figures=("single-trials",)),
+        Section("guideline", "Even class coverage (appendices C and D)", _GUIDELINE, _comparisons(studies),
+                figures=("single-trials",)),
         Section("rules", "All rules: which rows lose", _ALL_RULES, rules, figures=("rules",) if rules else ()),
         Section("low", "Very low temperatures", _LOW, figures=("low-temperatures",)),
         Section("theory", "Theory (section 4)", _THEORY, theory,
@@ -102,7 +98,7 @@ _CLAIMS = (
 _AGREEMENT = (
     "Rows marked 'published', by metric. The last two columns show how much agreement means: how many cells would "
     "still agree if the scores were swapped. "
-    f"Any valid sets have a {METRICS['marginal_coverage_gap'].title} near 0, whatever the method."
+    f"Any valid sets have a {_TITLES['marginal_coverage_gap']} near 0, whatever the method."
 )
 _CALIBRATION = (
     "T* is fitted on the calibration rows of each trial; reliability is shown on rows that T* was not fitted on. The "
@@ -114,7 +110,7 @@ _ROWS = "Sets of the same rows, with the same u, at T = 1 and at the T* of the t
 _GUIDELINE = (
     "The guideline of section 5 is a choice of the user's: look at the curves of size and class gap against T, made "
     "from calibration rows, and take the T-hat that fits the task. Appendix D shows one such choice, the least "
-    f"{METRICS['top_coverage_gap'].title} of the curves of appendix C; that is the rule in this table. The code "
+    f"{_TITLES['top_coverage_gap']} of the curves of appendix C; that is the rule in this table. The code "
     "published with the paper has no thresholds by class. Rows marked 'published' are the nearest that was found. For "
     "Mondrian sets, the threshold of a class with few rows is its largest score: this promises nothing and does not "
     "give the printed sizes. For T-hat they are at T = 1, whose values are the printed ones of CIFAR-100 ResNet50; "
@@ -142,18 +138,18 @@ def _overview(studies: Sequence[PairStudy]) -> TextTable:
     for study in studies:
         at = find_cells(study.cells, mode="exact", alpha=alpha, cp_percent=cp)
         size, gap = ([at[name, "aps", when].value for when in _WHEN] for name in ("avg_size", "top_coverage_gap"))
-        told = {one.metric: f"{one.agree} of {one.printed}" for one in study.agreement}
+        agreeing = {one.metric: f"{one.agree} of {one.printed}" for one in study.agreement}
         counted = Counter(claim.holds for claim in study.claims)
         lines.append(
             (
                 study.title, f"{study.n_rows:,} x {study.n_classes:,}",
                 f"{median_of_means(study.measured.trial_ece):.3f}",
                 f"{size[0]:.2f} to {size[1]:.2f}", f"{gap[0]:.3f} to {gap[1]:.3f}",
-                told.get("avg_size", "-"), told.get("top_coverage_gap", "-"),
+                agreeing.get("avg_size", "-"), agreeing.get("top_coverage_gap", "-"),
                 f"{counted[True]} hold, {counted[None]} open, {counted[False]} do not",
             )
         )  # fmt: skip
-    size_title, gap_title = METRICS["avg_size"].title, METRICS["top_coverage_gap"].title
+    size_title, gap_title = _TITLES["avg_size"], _TITLES["top_coverage_gap"]
     head = (
         "file", "rows x classes", "T* by ECE, median of means", f"{size_title} of APS, T = 1 to T*",
         f"{gap_title} of APS, T = 1 to T*", f"printed {size_title} that agree", f"printed {gap_title} that agree",
@@ -170,16 +166,16 @@ def _claims(studies: Sequence[PairStudy], together: Sequence[Claim]) -> tuple[tu
         for text, source in sources.items()
     ]
     head = ("what the paper says", "where", *(study.title for study in studies))
-    made = [TextTable("claims", "The paper's claims, by file", head, tuple(lines), words=True)]
+    tables = [TextTable("claims", "The paper's claims, by file", head, tuple(lines), words=True)]
     if together:
-        told_of_all = tuple((c.text, _VERDICTS[c.holds], c.found, c.source) for c in together)
+        shared = tuple((c.text, _VERDICTS[c.holds], c.found, c.source) for c in together)
         heads = ("what the paper says", "verdict", "what the files show", "where")
-        made.append(TextTable("claims-all-files", "Claims about several files", heads, told_of_all, words=True))
+        tables.append(TextTable("claims-all-files", "Claims about several files", heads, shared, words=True))
     whole = [(study, claim) for study in studies for claim in study.claims]
     against = [(study, claim) for study, claim in whole if claim.holds is False]
     if against:
-        made.append(_in_full("counterexamples", "Counterexamples", against))
-    return tuple(made), _in_full("claims-in-full", "Every claim, setting by setting", whole)
+        tables.append(_in_full("counterexamples", "Counterexamples", against))
+    return tuple(tables), _in_full("claims-in-full", "Every claim, setting by setting", whole)
 
 
 def _in_short(verdicts: list[bool | None]) -> str:
@@ -193,9 +189,9 @@ def _in_short(verdicts: list[bool | None]) -> str:
     return ", ".join(f"{counted[holds]} {mark}" for holds, mark in marks if counted[holds])
 
 
-def _in_full(name: str, title: str, told: Sequence[tuple[PairStudy, Claim]]) -> TextTable:
+def _in_full(name: str, title: str, claims: Sequence[tuple[PairStudy, Claim]]) -> TextTable:
     lines = []
-    for study, claim in told:
+    for study, claim in claims:
         level = f"alpha {claim.alpha:g}" if claim.alpha else ""
         setting = ", ".join(filter(None, (level, f"CP {claim.cp_percent}%" if claim.cp_percent else "")))
         lines.append((study.title, setting, _VERDICTS[claim.holds], claim.text, claim.found, claim.source))
@@ -203,21 +199,20 @@ def _in_full(name: str, title: str, told: Sequence[tuple[PairStudy, Claim]]) -> 
     return TextTable(name, title, head, tuple(lines), words=True)
 
 
-def _agreement(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
+def _agreement(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
     lines = tuple(
         (
-            study.title, METRICS[one.metric].title, f"{one.agree} of {one.printed}",
+            study.title, _TITLES[one.metric], f"{one.agree} of {one.printed}",
             f"{one.swapped:g} of {one.printed}", one.worth,
         )
         for study in studies
         for one in study.agreement
     )  # fmt: skip
     head = ("file", "metric", "cells that agree", "with the scores swapped", "what agreement means")
-    if lines:
-        yield TextTable("agreement", "Printed cells that agree, by metric", head, lines)
+    return (TextTable("agreement", "Printed cells that agree, by metric", head, lines),) if lines else ()
 
 
-def _heads(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
+def _heads(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
     """Accuracy and T* as measured, and T* wherever the paper has it, if one of its pairs was studied."""
     kinds = {
         "top1": ("top-1 (%)", 100.0, 1),
@@ -235,7 +230,7 @@ def _heads(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
     names = (name for name, _, _ in kinds.values())
     head = ("file", "rows x classes", *names, "T* of all rows, ECE / NLL", "ECE on unseen rows, T = 1 to T*")
     title = "Accuracy and T* (fitted on the calibration rows of each trial)"
-    yield TextTable("temperatures", title, head, tuple(lines))
+    here = TextTable("temperatures", title, head, tuple(lines))
     measured = {study.pair: study.measured for study in studies if study.pair is not None}
     places = {
         "temperature_ece": "Table 1",
@@ -243,15 +238,16 @@ def _heads(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
         "temperature_code": "published code",
         "temperature_nll": "appendix B.3, NLL",
     }
+    if not measured:
+        return (here,)
     lines = []
-    for pair in PAIRS if measured else ():
+    for pair in PAIRS:
         cells = [find_printed(pair, kind) for kind in places]
         own = measured.get(pair)
         mine = f"{median_of_means(own.trial_ece):.3f} / {median_of_means(own.trial_nll):.3f}" if own else "-"
         lines.append((str(pair), *(f"{cell.value:g}" if cell else "-" for cell in cells), mine))
-    if lines:
-        head = ("pair", *places.values(), "here, ECE / NLL, median of means")
-        yield TextTable("printed-temperatures", "T* in the paper and in its published code", head, tuple(lines))
+    head = ("pair", *places.values(), "here, ECE / NLL, median of means")
+    return here, TextTable("printed-temperatures", "T* in the paper and in its published code", head, tuple(lines))
 
 
 def _at_level(studies: Sequence[PairStudy], alpha: float) -> Section:
@@ -259,7 +255,7 @@ def _at_level(studies: Sequence[PairStudy], alpha: float) -> Section:
     settings = studies[0].settings
     tables = {cp: tuple(_by_method(studies, metric, alpha, cp) for metric in _SHOWN) for cp in settings.cp_percents}
     shown = tables.pop(settings.main[1])
-    folded = tuple(table for made in tables.values() for table in made)
+    folded = tuple(itertools.chain.from_iterable(tables.values()))
     title = f"Set sizes and coverage at alpha = {alpha:g}"
     shared = ("figure-1",) if alpha == settings.main[0] else ()
     return Section(f"alpha-{alpha:g}", title, "", shown, folded, (f"curves-alpha-{alpha:g}",), shared)
@@ -281,42 +277,54 @@ def _by_method(studies: Sequence[PairStudy], metric: str, alpha: float, cp: int)
         if any(printed):
             texts = ("-" if one is None else f"{round(scale * one.value, 6):.{digits}f}" for one in printed)
             lines.append((study.title, "printed", *texts))
-    number = _NUMBERS.get(metric, "") if (alpha, cp) == (0.1, 10) else ""
+    name, number = _FILES[metric]
     head = [f"{method.upper()}{' after TS' if at == 'after' else ''}" for method, at in columns]
-    title = f"{number}{shown}, alpha {alpha:g}, CP {cp}%"
-    return TextTable(f"{_FILES[metric]}-alpha-{alpha:g}-cp-{cp}", title, ("file", "mode", *head), tuple(lines))
+    title = f"{number if (alpha, cp) == _MAIN else ''}{shown}, alpha {alpha:g}, CP {cp}%"
+    return TextTable(f"{name}-alpha-{alpha:g}-cp-{cp}", title, ("file", "mode", *head), tuple(lines))
 
 
-def _comparisons(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
+def _comparisons(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
     """Appendix D, a table for each size of the conformal set."""
     alpha, _ = studies[0].settings.main
+    tables = []
     for cp in studies[0].comparison.cp_percents:
         lines = []
         for study in studies:
             mine = [cell for cell in study.comparison.cells if (cell.method, cell.cp_percent) == ("raps", cp)]
             for mode, at in dict.fromkeys((cell.mode, cell.at) for cell in mine):
                 here = {cell.metric: cell for cell in mine if (cell.mode, cell.at) == (mode, at)}
-                texts = [_text(here[metric], scale, digits) for metric, (_, scale, digits) in _SHOWN.items()]
                 mean = "" if mode == "published" else study.comparison.mean_temperature("raps", at, cp)
-                lines.append((study.title, rule_label(mode, at), mode, mean, *texts, str(here["avg_size"].trials)))
-        head = ("file", "rule", "mode", "mean T", *(name for name, _, _ in _SHOWN.values()), "trials")
+                lines.append((study.title, rule_label(mode, at), mode, mean, *_texts(here, _SHOWN)))
+        head = ("file", "rule", "mode", "mean T", *_head(_SHOWN))
         title = f"Appendix D. Even class coverage, RAPS, alpha {alpha:g}, CP {cp}%"
-        yield TextTable(f"comparison-cp-{cp}", title, head, tuple(lines))
+        tables.append(TextTable(f"comparison-cp-{cp}", title, head, tuple(lines)))
+    return tuple(tables)
 
 
-def _rules(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
+def _rules(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
     """Every rule that is valid, score by score, with what its sets cost whom."""
     alpha, _ = studies[0].settings.main
+    tables = []
     for cp in studies[0].comparison.cp_percents:
         lines = []
         for study in studies:
             for (method, at), here in study.comparison.by_rule(cp).items():
-                texts = [_text(here[metric], scale, digits) for metric, (_, scale, digits) in _PAID.items()]
-                known = method.upper(), rule_label("exact", at), study.comparison.mean_temperature(method, at, cp)
-                lines.append((study.title, *known, *texts, str(here["avg_size"].trials)))
-        head = ("file", "score", "rule", "mean T", *(name for name, _, _ in _PAID.values()), "trials")
-        title = f"All rules, promised coverage {1 - alpha:.0%}, CP {cp}%"
-        yield TextTable(f"rules-cp-{cp}", title, head, tuple(lines))
+                mean = study.comparison.mean_temperature(method, at, cp)
+                lines.append((study.title, method.upper(), rule_label("exact", at), mean, *_texts(here, _PAID)))
+        head = ("file", "score", "rule", "mean T", *_head(_PAID))
+        tables.append(
+            TextTable(f"rules-cp-{cp}", f"All rules, promised coverage {1 - alpha:.0%}, CP {cp}%", head, tuple(lines))
+        )
+    return tuple(tables)
+
+
+def _texts(cells: Mapping[str, Cell], columns: Mapping[str, tuple[str, float, int]]) -> list[str]:
+    texts = [_text(cells[metric], scale, digits) for metric, (_, scale, digits) in columns.items()]
+    return [*texts, str(cells["avg_size"].trials)]
+
+
+def _head(columns: Mapping[str, tuple[str, float, int]]) -> list[str]:
+    return [*(title for title, _, _ in columns.values()), "trials"]
 
 
 def _bounds(studies: Sequence[PairStudy]) -> TextTable:
@@ -336,8 +344,8 @@ def _statements(studies: Sequence[PairStudy]) -> TextTable:
     """For how many rows of each file a statement speaks, and for how many it is not true."""
     lines = []
     for each in zip(*(study.statements for study in studies), strict=True):
-        told = [f"{one.premise:,} of {one.rows:,}; {one.violations} against" for one in each]
-        lines.append((each[0].name, each[0].text, *told))
+        counts = [f"{one.premise:,} of {one.rows:,}; {one.violations} against" for one in each]
+        lines.append((each[0].name, each[0].text, *counts))
     head = ("statement", "what it says", *(study.title for study in studies))
     title = "Section 4 and appendix A. Rows that each statement applies to, from T = 1 to T*, and rows against it"
     return TextTable("statements", title, head, tuple(lines), words=True)
@@ -386,33 +394,31 @@ def paper_tables(studies: Sequence[PairStudy]) -> dict[str, str]:
     """LaTeX of tables 1 and 2, those of appendix B.3 and B.4, and that of appendix D, by name."""
     settings, heads = studies[0].settings, [{cell.metric: cell.value for cell in s.cells} for s in studies]
     titles = [study.title for study in studies]
-    stars = [f"{found['temperature_ece']:.3f}" for found in heads]
-    nll = [f"{found['temperature_nll']:.3f}" for found in heads]
+    stars, nll = ([f"{found[f'temperature_{by}']:.3f}" for found in heads] for by in ("ece", "nll"))
+    accuracy = [(f"{100 * found['top1']:.1f}", f"{100 * found['top5']:.1f}") for found in heads]
     caption = "Optimal temperature for NLL and ECE objectives."
     columns = ("Dataset-Model", "$T^*$ - NLL loss", "$T^*$ - ECE loss")
-    made = {"paper-temperatures": _latex(caption, (), columns, list(zip(titles, nll, stars, strict=True)))}
-    size, marginal, top = (METRICS[name].title for name in ("avg_size", "marginal_coverage_gap", "top_coverage_gap"))
-    accuracy = [(f"{100 * found['top1']:.1f}", f"{100 * found['top5']:.1f}") for found in heads]
+    tables = {"paper-temperatures": _latex(caption, (), columns, list(zip(titles, nll, stars, strict=True)))}
+    size, marginal, top = (_TITLES[name] for name in ("avg_size", "marginal_coverage_gap", "top_coverage_gap"))
     scores = tuple(method.upper() for method in METHODS)
+    over_sizes = ("", 1), ("", 1), (r"Accuracy (\%)", 2), (size, 3), (f"{size} after TS", 3)
+    over_gaps = ("", 1), *((rf"{name}{after} (\%)", 3) for name in (marginal, top) for after in ("", " TS"))
     for alpha, cp in itertools.product(settings.alphas, settings.cp_percents):
-        names = ("table-1", "table-2")  # of the main text; others are the appendix's
-        if (alpha, cp) != (0.1, 10):
-            names = f"sizes-alpha-{alpha:g}-cp-{cp}", f"coverage-alpha-{alpha:g}-cp-{cp}"
+        names = f"sizes-alpha-{alpha:g}-cp-{cp}", f"coverage-alpha-{alpha:g}-cp-{cp}"
+        if (alpha, cp) == _MAIN:
+            names = "table-1", "table-2"
         where = rf"$\alpha = {alpha:g}$, CP set size ${cp}\%$, pre- and post-TS calibration"
         values = [_as_printed(study, alpha, cp) for study in studies]
-        groups: tuple[tuple[str, int], ...]
-        groups = ("", 1), ("", 1), (r"Accuracy (\%)", 2), (size, 3), (f"{size} after TS", 3)
         lines = [(*known, *top_k, *v[:6]) for *known, top_k, v in zip(titles, stars, accuracy, values, strict=True)]
         caption = f"Prediction set size. {size}, $T^*$ and accuracy with {where}."
-        head: tuple[str, ...] = ("Dataset-Model", "$T^*$", "Top-1", "Top-5", *scores * 2)
-        made[f"paper-{names[0]}"] = _latex(caption, groups, head, lines)
-        groups = ("", 1), *((rf"{name}{after} (\%)", 3) for name in (marginal, top) for after in ("", " TS"))
+        head = ("Dataset-Model", "$T^*$", "Top-1", "Top-5", *scores * 2)
+        tables[f"paper-{names[0]}"] = _latex(caption, [over_sizes], head, lines)
         lines = [(title, *v[6:]) for title, v in zip(titles, values, strict=True)]
         caption = f"Coverage metrics. {marginal} and {top} with {where}."
-        made[f"paper-{names[1]}"] = _latex(caption, groups, ("Dataset-Model", *scores * 4), lines)
+        tables[f"paper-{names[1]}"] = _latex(caption, [over_gaps], ("Dataset-Model", *scores * 4), lines)
     if studies[0].comparison.cells:
-        made["paper-appendix-d"] = _mondrian(studies, studies[0].comparison.cp_percents)
-    return made
+        tables["paper-appendix-d"] = _mondrian(studies, studies[0].comparison.cp_percents)
+    return tables
 
 
 def _as_printed(study: PairStudy, alpha: float, cp: int) -> list[str]:
@@ -436,25 +442,28 @@ def _mondrian(studies: Sequence[PairStudy], compared: Sequence[int]) -> str:
             for at in ("mondrian", "t_hat")
             for cp in compared
         ]
-        lines.append((METRICS[metric].title, *values))
+        lines.append((_TITLES[metric], *values))
     n = len(compared)
-    files = ("", 1), *((_escaped(study.title), 2 * n) for study in studies)
+    files = ("", 1), *((_rows([(study.title,)])[0].removesuffix(r" \\"), 2 * n) for study in studies)
     rules = ("", 1), *((name, n) for _ in studies for name in ("MCP", r"TS with $\hat{T}$"))
     head = (r"CP set size (\%)", *(rf"{cp}\%" for _ in range(2 * len(studies)) for cp in compared))
-    gap = METRICS["top_coverage_gap"].title
+    gap = _TITLES["top_coverage_gap"]
     caption = rf"Mondrian CP (MCP) and TS with $\hat{{T}} = \arg\min_T \mathrm{{{gap}}}(T)$, both based on RAPS."
-    return _latex(caption, files, head, lines, rules)
+    return _latex(caption, [files, rules], head, lines)
 
 
 def _latex(
-    caption: str,
-    groups: Sequence[tuple[str, int]],
-    head: Sequence[str],
-    lines: Sequence[Sequence[str]],
-    *more: Sequence[tuple[str, int]],
+    caption: str, groups: Sequence[Sequence[tuple[str, int]]], head: Sequence[str], lines: Sequence[Sequence[str]]
 ) -> str:
     """A table with heads over groups of columns; cells are escaped, heads are LaTeX."""
-    above = [row for part in (groups, *more) if part for row in _grouped(part)]
+    above = []
+    for names in groups:
+        cells = (name if width == 1 else rf"\multicolumn{{{width}}}{{c}}{{\textbf{{{name}}}}}" for name, width in names)
+        ends = list(itertools.accumulate(width for _, width in names))
+        rules = (
+            rf"\cmidrule(lr){{{end - width + 1}-{end}}}" for (name, width), end in zip(names, ends, strict=True) if name
+        )
+        above += [" & ".join(cells) + r" \\", " ".join(rules)]
     return "\n".join(
         [
             r"\begin{table}", r"\centering", rf"\caption{{{caption}}}",
@@ -464,23 +473,7 @@ def _latex(
     )  # fmt: skip
 
 
-def _grouped(groups: Sequence[tuple[str, int]]) -> Iterator[str]:
-    """A row of heads over several columns, and the rules below them."""
-    cells = (name if width == 1 else rf"\multicolumn{{{width}}}{{c}}{{\textbf{{{name}}}}}" for name, width in groups)
-    yield " & ".join(cells) + r" \\"
-    rules, first = [], 1
-    for name, width in groups:
-        if name:
-            rules.append(rf"\cmidrule(lr){{{first}-{first + width - 1}}}")
-        first += width
-    yield " ".join(rules)
-
-
 def _rows(lines: Sequence[Sequence[str]]) -> list[str]:
     """Lines of a table, escaped by `TextTable`."""
-    made = TextTable("", "", ("",) * len(lines[0]), tuple(map(tuple, lines))).to_latex()
-    return [row for row in made.split("\n") if row.endswith(r"\\")][1:]
-
-
-def _escaped(text: str) -> str:
-    return _rows([(text,)])[0].removesuffix(r" \\")
+    whole = TextTable("", "", ("",) * len(lines[0]), tuple(map(tuple, lines))).to_latex()
+    return [row for row in whole.split("\n") if row.endswith(r"\\")][1:]

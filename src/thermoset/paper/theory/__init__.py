@@ -22,13 +22,7 @@ from thermoset.paper.theory.bound import (
     sharp_share,
     temperature_intervals,
 )
-from thermoset.paper.theory.explain import (
-    Explanation,
-    QuantileSamples,
-    explain,
-    quantile_samples,
-    score_order,
-)
+from thermoset.paper.theory.explain import Explanation, QuantileSamples, explain, quantile_samples, score_order
 from thermoset.paper.theory.gaps import difference, entropy, entropy_slope, gap, gap_derivative, last_index, margins
 from thermoset.paper.theory.propositions import (
     Check,

@@ -1,21 +1,7 @@
-"""The bound b(T) of theorem 4.4, its minimum, and the temperatures at which a margin is above it.
+"""The bound b(T) of theorem 4.4, its minimum, the temperatures at which margins exceed it, and the sharp bound b*(T).
 
 Both branches of the paper's eq. 6 are one formula: with h = ln 4 + |ln T|,
-
-    b(T) = T max( h / |T - 1|, (h + 2 ln(C - 1)) / (T + 1) ).
-
-It rises from 0 to infinity on (0, 1), falls from infinity to its minimum at the critical temperature, and rises again.
-
-The sharp bound b*(T, C): the margin above which the sign of theorem 4.4 holds whatever the other logits are.
-
-Let all logits but the largest be equal, D below it: a flat tail. With a = ln(C - 1), the top probability at inverse
-temperature x moves with z_1 at the rate x p (1 - p) = x / (4 cosh^2((x D - a) / 2)). So for a flat tail the sign turns
-where cosh((D - a) / 2) = sqrt(T) cosh((D / T - a) / 2), which is the equation
-
-    D (1 - 1/T) + 2 ln(1 + (C - 1) e^-D) - 2 ln(1 + (C - 1) e^(-D/T)) = ln T.
-
-It has one root D >= 0 for T > 1, and b*(T) = T b*(1/T) below 1. In the limit T -> 1 it is D tanh((D - a) / 2) = 1. The
-page "Theory" proves this, and that no other tail needs a larger margin.
+b(T) = T max(h / |T - 1|, (h + 2 ln(C - 1)) / (T + 1)). The page "Theory" derives b*.
 """
 
 from collections.abc import Callable
@@ -49,11 +35,11 @@ def bound(temperature: ArrayLike, n_classes: ArrayLike) -> Floats | float:
     >>> bound([0.5, 1.0, 1.5], 100).round(3)
     array([3.757,   inf, 6.589])
     """
-    t, c = checked_temperatures(temperature), checked_classes(n_classes)
+    t, c = checked_temperatures(temperature), _checked_classes(n_classes)
     h = np.log(4.0) + np.abs(np.log(t))
     with np.errstate(divide="ignore", over="ignore"):
         largest = np.maximum(h * (t / np.abs(t - 1)), (h + 2 * np.log(c - 1.0)) * (t / (t + 1)))
-    return plain(largest)
+    return _plain(largest)
 
 
 @overload
@@ -70,8 +56,8 @@ def critical_temperature(n_classes: ArrayLike) -> Floats | float:
     >>> critical_temperature([2, 3, 4, 10, 100, 1000]).round(4)
     array([3.6926, 3.6926, 3.3669, 1.9302, 1.3702, 1.2308])
     """
-    a = np.maximum(np.log(checked_classes(n_classes) - 1.0), 1.0)
-    return plain(-lambertw(-a * np.exp(-a) / 4, k=-1).real / a)
+    a = np.maximum(np.log(_checked_classes(n_classes) - 1.0), 1.0)
+    return _plain(-lambertw(-a * np.exp(-a) / 4, k=-1).real / a)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,13 +108,14 @@ def bound_share(logits: Any, temperatures: ArrayLike) -> Floats:
     >>> bound_share([[9.0, 0.0, 0.0], [1.0, 0.0, 0.0]], [0.5, 1.0, 1.5])
     array([0.5, 0. , 0.5])
     """
+    return _share_above(logits, temperatures, bound)
+
+
+def _share_above(logits: Any, temperatures: ArrayLike, limit: Callable[[Floats, int], Floats]) -> Floats:
+    """Share of margins above a bound at each temperature."""
     data = finite_logits(logits)
-    return share_above(margins(data), bound(checked_temperatures(temperatures), data.n_classes))
-
-
-def share_above(margin: Floats, limits: Floats) -> Floats:
-    """Share of margins above each limit."""
-    return np.asarray(1 - np.searchsorted(np.sort(margin), limits, side="right") / len(margin))
+    limits = limit(checked_temperatures(temperatures), data.n_classes)
+    return np.asarray(1 - np.searchsorted(np.sort(margins(data)), limits, side="right") / len(data))
 
 
 def last_where(holds: Callable[[Floats], Bools], inside: Floats, outside: Floats) -> Floats:
@@ -145,8 +132,8 @@ def last_where(holds: Callable[[Floats], Bools], inside: Floats, outside: Floats
     return np.asarray(near).view(np.float64)
 
 
-def plain(values: Any) -> Floats | float:
-    """A number for numbers, an array for arrays."""
+def _plain(values: Any) -> Floats | float:
+    """Return a number for numbers, an array for arrays."""
     return float(values) if np.ndim(values) == 0 else np.asarray(values)
 
 
@@ -161,7 +148,7 @@ def checked_temperatures(temperature: ArrayLike) -> Floats:
     return found
 
 
-def checked_classes(n_classes: ArrayLike) -> Ints:
+def _checked_classes(n_classes: ArrayLike) -> Ints:
     """Read numbers of classes."""
     found = np.asarray(n_classes)
     if found.dtype.kind not in "iu" or not np.all((found >= 2) & (found <= _MOST_CLASSES)):
@@ -179,7 +166,8 @@ def sharp_bound(temperature: ArrayLike, n_classes: ArrayLike) -> Floats: ...
 def sharp_bound(temperature: ArrayLike, n_classes: ArrayLike) -> Floats | float:
     """Sharp bound b*(T) for C classes: the smallest number that can stand for b(T) in theorem 4.4.
 
-    Numbers or arrays. It rises with T, through T = 1 too, where it is the limit from both sides.
+    Numbers or arrays. It rises with T, through T = 1 too, where it is the limit from both sides. For T > 1 it is the
+    root D of cosh((D - a) / 2) = sqrt(T) cosh((D / T - a) / 2), a = ln(C - 1); below 1 it is T b*(1/T).
 
     >>> sharp_bound([0.5, 1.0, 1.5, 5.0], 100).round(3)
     array([3.401, 5.001, 6.044, 9.081])
@@ -187,7 +175,7 @@ def sharp_bound(temperature: ArrayLike, n_classes: ArrayLike) -> Floats | float:
     >>> round(bound(1.1, 100), 1), round(sharp_bound(1.1, 100), 1)
     (16.3, 5.2)
     """
-    t, c = np.broadcast_arrays(checked_temperatures(temperature), checked_classes(n_classes))
+    t, c = np.broadcast_arrays(checked_temperatures(temperature), _checked_classes(n_classes))
     a = np.log(c - 1.0)
     at_one = last_where(lambda d: d * np.tanh((d - a) / 2) < 1, np.maximum(a, 0.5), a + 3.0)
     with np.errstate(over="ignore", divide="ignore"):
@@ -198,7 +186,7 @@ def sharp_bound(temperature: ArrayLike, n_classes: ArrayLike) -> Floats | float:
     inside = np.where(away == 0, at_one, np.minimum(at_one, above))
     wanted = np.abs(np.log(t))
     root = last_where(lambda d: _log_cosh_ratio(d, a, away) < wanted, inside, np.where(away == 0, at_one, above))
-    return plain(np.where(t < 1, cooler * root, root))
+    return _plain(np.where(t < 1, cooler * root, root))
 
 
 def _log_cosh_ratio(d: Floats, a: Floats, away: Floats) -> Floats:
@@ -218,5 +206,4 @@ def sharp_share(logits: Any, temperatures: ArrayLike) -> Floats:
     >>> sharp_share([[9.0, 0.0, 0.0], [3.0, 0.0, 0.0], [1.0, 0.0, 0.0]], [0.5, 1.5, 20.0]).round(2)
     array([0.67, 0.67, 0.33])
     """
-    data = finite_logits(logits)
-    return share_above(margins(data), sharp_bound(checked_temperatures(temperatures), data.n_classes))
+    return _share_above(logits, temperatures, sharp_bound)

@@ -188,15 +188,21 @@ def explain(
         "cp_fraction": cp_fraction,
         "random_state": random_state,
     }
-    curves, peaks = _measured(data, protocol, progress or (lambda _done, _total: None))
-    grid = _slope_grid(data, curves.temperatures)
+    tell = progress or (lambda _done, _total: None)
+    curves = size_sweep(data, methods=["aps", "raps"], progress=lambda i, n: tell(i, 2 * n), **protocol)
+    plain = size_sweep(data, methods=["aps"], randomized=False, progress=lambda i, n: tell(n + i, 2 * n), **protocol)
+    peaks = {method: measured_peak(curves, method) for method in curves.methods}
+    at = label_logits(data, data.require_labels("explain"))
+    deepest = float(distances(at.own, at.top, 1.0).max())
+    able = curves.temperatures[curves.temperatures * _DEEPEST >= deepest]
+    grid = able[np.linspace(0, len(able) - 1, min(len(able), _SLOPES)).round().astype(int)].tolist()
     return Explanation(
         n_rows=(len(calibration), len(conformal), len(fresh)),
         n_classes=data.n_classes,
         alpha=float(exact_level(alpha)),
         temperature=t,
         critical=critical_temperature(data.n_classes),
-        peaks=peaks,
+        peaks={**peaks, "aps, u = 1": measured_peak(plain)},
         drawn=drawn,
         fixed=fixed,
         slopes=size_slopes(data, temperatures=grid, alpha=alpha),
@@ -205,23 +211,3 @@ def explain(
         samples=quantile_samples(conformal, temperatures=sorted({0.5, 1.0, t, 2.0}), alpha=alpha),
         curves=curves,
     )
-
-
-def _measured(
-    data: Logits, protocol: dict[str, Any], tell: Callable[[int, int], None]
-) -> tuple[Sweep, dict[str, Peak]]:
-    """Curves of mean set sizes with u drawn, and the peaks of these and of deterministic APS."""
-    curves = size_sweep(data, methods=["aps", "raps"], progress=lambda i, n: tell(i, 2 * n), **protocol)
-    plain = size_sweep(data, methods=["aps"], randomized=False, progress=lambda i, n: tell(n + i, 2 * n), **protocol)
-    peaks = {method: measured_peak(curves, method) for method in curves.methods}
-    return curves, {**peaks, "aps, u = 1": measured_peak(plain)}
-
-
-def _slope_grid(data: Logits, temperatures: Floats) -> list[float]:
-    """At most 25 temperatures of the grid, its ends among them, at which no label's probability underflows."""
-    at = label_logits(data, data.require_labels("explain"))
-    deepest = float(distances(at.own, at.top, 1.0).max())
-    able = temperatures[temperatures * _DEEPEST >= deepest]
-    places = np.linspace(0, len(able) - 1, min(len(able), _SLOPES)).round().astype(int)
-    found: list[float] = able[places].tolist()
-    return found

@@ -1,18 +1,7 @@
-"""How far temperature moves the mass of the top classes: the gap g, its derivative, the differences d and their signs.
+"""How far temperature moves the mass of the top classes: the gap g, its derivative, the differences d, the entropy.
 
-What every statement of the theory starts from stands here too: finite logits, sorted in falling order, and softmaxes as
-logarithms. Logits may be 10,000 apart and temperatures small, so probabilities of e**-200000 are ordinary. Everything
-is kept as a logarithm until a number is handed out: nothing overflows, and what underflows still has a sign.
-
-With z sorted in falling order, a cooler temperature s and a hotter one t, and k = 1/s - 1/t > 0, the heads differ by
-
-    head_s(M) - head_t(M) = sum over i <= M < j of p_s(i) p_t(j) (1 - exp(-k (z_i - z_j))),
-
-a sum of terms that are never negative. Split at the logit z_M, 1 - exp(-k (z_i - z_j)) is again a sum of such terms, so
-that two sums over classes do. No difference of nearly equal numbers is ever taken: the gap is right to its last digits
-however small it is, and its sign is exact, which makes theorem 4.1 hold for the computed numbers as well.
-
-Entropy of the softmax against temperature (the proposition of the paper's appendix A).
+Numbers are kept as logarithms until they are returned: probabilities of e**-200000 are ordinary here. No two nearly
+equal numbers are subtracted, so that signs are exact.
 """
 
 from collections.abc import Callable
@@ -20,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from thermoset.arrays import Block, Floats, Ints
 from thermoset.bounds import checked_temperature
@@ -28,7 +17,7 @@ from thermoset.data import Logits, as_logits
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, conformal_rank, rows_needed
 from thermoset.quoting import quoted
-from thermoset.rows import SortedRows, Source, block_rows, run_tasks
+from thermoset.rows import SortedRows, block_rows, run_tasks
 
 _FURTHEST = 1e300  # differences beyond it would overflow when added; exp(-1e300) is 0 as well
 
@@ -47,36 +36,37 @@ def finite_logits(logits: Any, labels: Any = None) -> Logits:
     return data
 
 
-def each_row(data: Logits, out: NDArray[Any], work: Callable[[Floats, slice], NDArray[Any]]) -> None:
-    """Fill `out`, one place a row, with `work(ranked, rows)`: blocks of rows sorted in falling order, as float64."""
+def each_row(
+    data: Logits | SortedRows,
+    work: Callable[[Floats, slice], NDArray[Any]],
+    shape: tuple[int, ...] = (),
+    dtype: DTypeLike = np.float64,
+) -> NDArray[Any]:
+    """What `work(ranked, rows)` gives for each row: blocks of rows in descending order, as float64.
+
+    Of `SortedRows`, which are sorted once for all temperatures, blocks are z - max z.
+    """
+    source = data.source if isinstance(data, SortedRows) else data
+    out = np.empty((source.n_rows, *shape), dtype=dtype)
 
     def fill(block: Block, rows: slice) -> None:
-        ranked: Floats = -np.sort(-block.astype(np.float64), axis=1)
+        if isinstance(data, SortedRows):
+            ranked = data.sorter.gaps(rows.start, block)
+        else:
+            ranked = -np.sort(-block.astype(np.float64), axis=1)
         out[rows] = work(ranked, rows)
 
-    _for_blocks(data, fill)
-
-
-def each_ranked(ranked: SortedRows, out: NDArray[Any], work: Callable[[Floats, slice], NDArray[Any]]) -> None:
-    """The same with z - max z, for whoever comes back at other temperatures: rows are sorted once where they fit."""
-
-    def fill(block: Block, rows: slice) -> None:
-        out[rows] = work(ranked.sorter.gaps(rows.start, block), rows)
-
-    _for_blocks(ranked.source, fill)
-
-
-def _for_blocks(source: Source, fill: Callable[[Block, slice], None]) -> None:
     run_tasks(partial(fill, block, rows) for rows, block in source.blocks(block_rows(source.n_classes)))
+    return out
 
 
-def checked_places(m: ArrayLike, n_rows: int, n_classes: int, name: str = "m") -> Ints:
+def checked_places(m: ArrayLike, n_rows: int, n_classes: int) -> Ints:
     """Read how many top classes a sum takes: a whole number, or one for each row, from 0 to C."""
     given = np.asarray(m)
     if given.dtype.kind not in "iu" or given.shape not in ((), (n_rows,)):
-        raise InputError(f"{name} must be one whole number, or one for each of {n_rows} rows; got {quoted(m)}.")
+        raise InputError(f"m must be one whole number, or one for each of {n_rows} rows; got {quoted(m)}.")
     if given.size and not (given.min() >= 0 and given.max() <= n_classes):
-        raise InputError(f"{name} must be from 0 to {n_classes}, the number of classes; got {quoted(m)}.")
+        raise InputError(f"m must be from 0 to {n_classes}, the number of classes; got {quoted(m)}.")
     return np.broadcast_to(given.astype(np.int64), (n_rows,))
 
 
@@ -137,10 +127,7 @@ def margins(logits: Any) -> Floats:
     >>> margins([[1.0, 9.0, 4.0], [2.0, 2.0, 0.0]])
     array([5., 0.])
     """
-    data = finite_logits(logits)
-    out = np.empty(len(data))
-    each_row(data, out, lambda ranked, _: distances(ranked[:, 0], ranked[:, 1], 1.0))
-    return out
+    return each_row(finite_logits(logits), lambda ranked, _: distances(ranked[:, 0], ranked[:, 1], 1.0))
 
 
 def gap(logits: Any, temperature: float, m: ArrayLike) -> Floats:
@@ -163,8 +150,11 @@ def gap(logits: Any, temperature: float, m: ArrayLike) -> Floats:
 
 
 def log_gaps(data: Any, cool: float, hot: float, places: Ints) -> Floats:
-    """Logarithm of head_cool(M) - head_hot(M) for each row; -inf where the two are equal."""
-    out = np.empty(len(data))
+    """Logarithm of head_cool(M) - head_hot(M) for each row; -inf where the two are equal.
+
+    With k = 1/cool - 1/hot it is the sum over i <= M < j of p_cool(i) p_hot(j) (1 - exp(-k (z_i - z_j))), whose terms
+    are never negative. Split at z_M, 1 - exp(...) is again a sum of such terms, so that two sums over classes do.
+    """
     rate = (hot - cool) / hot / cool
 
     def work(ranked: Floats, rows: slice) -> Floats:
@@ -180,8 +170,7 @@ def log_gaps(data: Any, cool: float, hot: float, places: Ints) -> Floats:
         other = log_sum(inside - distance) + log_sum(outside + lost)
         return np.asarray(np.logaddexp(one, other))
 
-    each_row(data, out, work)
-    return out
+    return each_row(data, work)
 
 
 def gap_derivative(logits: Any, temperature: float, m: ArrayLike) -> Floats:
@@ -199,7 +188,6 @@ def gap_derivative(logits: Any, temperature: float, m: ArrayLike) -> Floats:
 
 def slope_logs(data: Any, temperature: float, places: Ints) -> Floats:
     """Logarithms of the two terms of the derivative: p_1 tail_1(M) and p_T,1 tail_T(M) / T. Shape (2, n)."""
-    out = np.empty((len(data), 2))
 
     def work(ranked: Floats, rows: slice) -> Floats:
         tail = np.arange(ranked.shape[1]) >= places[rows, None]
@@ -209,8 +197,7 @@ def slope_logs(data: Any, temperature: float, places: Ints) -> Floats:
             terms.append(log_p[:, 0] + log_sum(np.where(tail, log_p, -np.inf)) - np.log(t))
         return np.stack(terms, axis=1)
 
-    each_row(data, out, work)
-    return out.T
+    return each_row(data, work, (2,)).T
 
 
 def difference(logits: Any, temperature: float) -> Floats:
@@ -222,15 +209,13 @@ def difference(logits: Any, temperature: float) -> Floats:
     array([[ True,  True]])
     """
     data, t = finite_logits(logits), checked_temperature(temperature)
-    out = np.empty(data.logits.shape)
     cool, hot = min(t, 1.0), max(t, 1.0)
 
     def work(ranked: Floats, _: slice) -> Floats:
         moved: Floats = np.exp(log_softmax(ranked, hot)) * np.expm1(_log_ratio(ranked, cool, hot))
         return moved if t >= 1 else 0.0 - moved
 
-    each_row(data, out, work)
-    return out
+    return each_row(data, work, (data.n_classes,))
 
 
 def last_index(logits: Any, temperature: float) -> Ints:
@@ -242,19 +227,14 @@ def last_index(logits: Any, temperature: float) -> Ints:
     array([1, 0, 2])
     """
     data, t = finite_logits(logits), checked_temperature(temperature)
-    out = np.empty(len(data), dtype=np.int64)
     cool, hot = min(t, 1.0), max(t, 1.0)
 
     def work(ranked: Floats, _: slice) -> Ints:
-        if cool == hot:
-            return np.zeros(len(ranked), dtype=np.int64)
         # d_1 and d_C have opposite signs unless all logits are equal: known, where rounding could not tell
         above = (_log_ratio(ranked, cool, hot) > 0) | (ranked == ranked[:, :1])
-        found: Ints = np.count_nonzero(above & (ranked > ranked[:, -1:]), axis=1).astype(np.int64)
-        return found
+        return np.asarray(np.count_nonzero(above & (ranked > ranked[:, -1:]) & (cool < hot), axis=1))
 
-    each_row(data, out, work)
-    return out
+    return each_row(data, work, dtype=np.int64)
 
 
 def _log_ratio(ranked: Floats, cool: float, hot: float) -> Floats:
@@ -281,7 +261,6 @@ def entropy(logits: Any, temperature: float) -> Floats:
     True
     """
     data, t = finite_logits(logits), checked_temperature(temperature)
-    out = np.empty(len(data))
 
     def work(ranked: Floats, _: slice) -> Floats:
         falls = distances(ranked, ranked[:, :1], 1 / t)
@@ -289,8 +268,7 @@ def entropy(logits: Any, temperature: float) -> Floats:
         rest = weights[:, 1:].sum(axis=1)
         return np.asarray(np.log1p(rest) + (weights * falls).sum(axis=1) / (1 + rest))
 
-    each_row(data, out, work)
-    return out
+    return each_row(data, work)
 
 
 def entropy_slope(logits: Any, temperature: float) -> Floats:
@@ -307,7 +285,6 @@ def entropy_slope(logits: Any, temperature: float) -> Floats:
 
 def log_entropy_slopes(data: Any, temperature: float) -> Floats:
     """Logarithm of the slope; -inf for equal logits alone."""
-    out = np.empty(len(data))
 
     def work(ranked: Floats, _: slice) -> Floats:
         log_p = log_softmax(ranked, temperature)
@@ -317,5 +294,4 @@ def log_entropy_slopes(data: Any, temperature: float) -> Floats:
             away = np.log(np.abs(falls - mean))
         return np.asarray(log_sum(log_p + 2 * away) - 3 * np.log(temperature))
 
-    each_row(data, out, work)
-    return out
+    return each_row(data, work)

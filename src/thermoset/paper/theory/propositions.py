@@ -1,15 +1,7 @@
-"""The statements of the paper's section 4 and appendix A as checks on rows of logits.
+"""The statements of the paper's section 4 and appendix A as checks on rows of logits, and three routes to set sizes.
 
-Each says for every row whether the premise holds and whether the conclusion does. Rows that satisfy the premise and not
-the conclusion would refute the statement as it stands here; what had to be changed for it to be true (finite logits,
-M < C, no equal logits, <= for <) is on the page "Theory". Numbers are compared as logarithms, so that masses of
-e**-200000 do not pass for zero.
-
-Three ways from theory to set sizes, row by row: the bound, proposition 4.3, and counting.
-
-The bound, b(T) or the sharp b*(T), needs nothing but a row's margin, and two assumptions besides it: that one row sets
-both thresholds, and that rows differ by their largest logit. The proposition needs the two thresholds and assumes
-nothing. Counting is what happens.
+Each says for every row whether the premise holds and whether the conclusion does. What had to be changed for it to be
+true (finite logits, M < C, no equal logits, <= for <) is on the page "Theory". Numbers are compared as logarithms.
 """
 
 from dataclasses import dataclass
@@ -105,15 +97,13 @@ def auxiliary_lemma(logits: Any, cool: float, hot: float) -> Check:
     """
     data = finite_logits(logits)
     low, high = _ordered(cool, hot)
-    out = np.empty(len(data), dtype=np.bool_)
 
     def work(ranked: Floats, _: slice) -> Bools:
         top = ranked[:, :1]
         stronger = distances(ranked, top, 1 / low) > distances(ranked, top, 1 / high)
         return np.asarray((stronger == (ranked < top)).all(axis=1))
 
-    each_row(data, out, work)
-    return Check(_unequal(data), out)
+    return Check(_unequal(data), each_row(data, work, dtype=np.bool_))
 
 
 def _ordered(cool: float, hot: float) -> tuple[float, float]:
@@ -145,10 +135,7 @@ def corollary_4_2(
     found = np.atleast_1d(np.asarray(temperatures, dtype=np.float64)).tolist()
     if sorted(set(found)) != found:
         raise InputError(f"temperatures must increase; got {temperatures!r}.")
-    q = []
-    for t in found:
-        model = ConformalClassifier(method, alpha, t, randomized=randomized).fit(data)
-        q.append(model.thresholds_[0, 0])
+    q = [ConformalClassifier(method, alpha, t, randomized=randomized).fit(data).thresholds_[0, 0] for t in found]
     falls = np.array([after <= before for before, after in pairwise(q)], dtype=np.bool_)
     return Check(np.ones_like(falls), falls)
 
@@ -186,10 +173,10 @@ def theorem_4_4(logits: Any, temperature: float, m: ArrayLike = 1) -> Check:
     Check(premise holds for 1 of 2, conclusion fails for 0 of those)
     """
     data, t = finite_logits(logits), checked_temperature(temperature)
-    return Check(margins(data) > bound(t, data.n_classes), derivative_has_sign(data, t, m))
+    return Check(margins(data) > bound(t, data.n_classes), _derivative_has_sign(data, t, m))
 
 
-def derivative_has_sign(data: Logits, temperature: float, m: ArrayLike) -> Bools:
+def _derivative_has_sign(data: Logits, temperature: float, m: ArrayLike) -> Bools:
     """Whether g falls (T < 1: rises) as the largest logit grows, in each row: what theorem 4.4 concludes."""
     places = checked_places(m, len(data), data.n_classes)
     if places.min() < 1 or places.max() >= data.n_classes:
@@ -252,9 +239,7 @@ def gap_proposition(logits: Any, temperature: float, m: ArrayLike, other: ArrayL
 
 
 def _unequal(data: Logits) -> Bools:
-    out = np.empty(len(data), dtype=np.bool_)
-    each_row(data, out, lambda ranked, _: ranked[:, 0] > ranked[:, -1])
-    return out
+    return each_row(data, lambda ranked, _: ranked[:, 0] > ranked[:, -1], dtype=np.bool_)
 
 
 def _log_room(data: Logits, cool: float, hot: float) -> Floats:
@@ -263,7 +248,6 @@ def _log_room(data: Logits, cool: float, hot: float) -> Floats:
     With v the weight of the classes behind the top one when hot, |g(1)| is v / (v + 1) less the mass when cool. w is at
     least v: it has z_2 in place of every z_j.
     """
-    out = np.empty(len(data))
 
     def work(ranked: Floats, _: slice) -> Floats:
         log_v = -distances(ranked[:, 1:], ranked[:, :1], 1 / hot)
@@ -272,8 +256,7 @@ def _log_room(data: Logits, cool: float, hot: float) -> Floats:
         added -= np.logaddexp(log_w, 0.0) + np.logaddexp(log_sum(log_v), 0.0)
         return np.asarray(np.logaddexp(added, log_sum(log_softmax(ranked, cool)[:, 1:])))
 
-    each_row(data, out, work)
-    return out
+    return each_row(data, work)
 
 
 def _log_subtract(larger: Floats, smaller: Floats) -> Floats:
@@ -310,7 +293,6 @@ def _log_roundings(data: Logits, t: float, places: Ints, u: Floats) -> Floats:
 
     That of a sum; where that is 1, and what is left decides, (C + W + 45) 2^-48 of the mass it leaves.
     """
-    out = np.empty(len(data))
     cool, hot = min(t, 1.0), max(t, 1.0)
 
     def work(ranked: Floats, rows: slice) -> Floats:
@@ -323,8 +305,7 @@ def _log_roundings(data: Logits, t: float, places: Ints, u: Floats) -> Floats:
         relative = np.log((ranked.shape[1] + widest + 45) * 2.0**-48) + log_left
         return np.asarray(np.where(log_left > _NEARLY_SATURATED, np.log(_rounding(ranked.shape[1])), relative))
 
-    each_row(data, out, work)
-    return out
+    return each_row(data, work)
 
 
 def _log_score_gaps(data: Logits, t: float, places: Ints, u: Floats) -> Floats:
@@ -348,7 +329,7 @@ def sharp_theorem(logits: Any, temperature: float, m: ArrayLike = 1) -> Check:
     Check(premise holds for 2 of 3, conclusion fails for 0 of those)
     """
     data, t = finite_logits(logits), not_one(temperature)
-    return Check(margins(data) > sharp_bound(t, data.n_classes), derivative_has_sign(data, t, m))
+    return Check(margins(data) > sharp_bound(t, data.n_classes), _derivative_has_sign(data, t, m))
 
 
 def sign_share(logits: Any, temperatures: ArrayLike) -> Floats:
@@ -360,17 +341,17 @@ def sign_share(logits: Any, temperatures: ArrayLike) -> Floats:
     array([0.67, 0.33])
     """
     data = finite_logits(logits)
-    found: list[Bools] = [
-        derivative_has_sign(data, not_one(t), 1) for t in np.ravel(checked_temperatures(temperatures)).tolist()
-    ]
-    return np.array([rows.mean() for rows in found]).reshape(np.shape(temperatures))
+    grid = checked_temperatures(temperatures)
+    shares = [_derivative_has_sign(data, not_one(t), 1).mean() for t in np.ravel(grid).tolist()]
+    return np.array(shares).reshape(grid.shape)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Routes(Brief):
     """What each route says about rows when APS sets go from T = 1 to T.
 
-    The claim is L_T >= L for T > 1, and L_T <= L for T < 1.
+    The claim is L_T >= L for T > 1, and L_T <= L for T < 1. The bounds need a row's margin alone, and two assumptions:
+    that one row sets both thresholds, and that rows differ by their largest logit. The proposition assumes nothing.
     """
 
     temperature: float
@@ -384,47 +365,13 @@ class Routes(Brief):
     sizes_before: Ints  # of the library's sets {score <= threshold}
     sizes_after: Ints
     proposition: Check  # 4.3, with these thresholds
-
-    @property
-    def claimed(self) -> Bools:
-        """Rows for which the claim is true: sets do not shrink for T > 1, and do not grow for T < 1."""
-        return self.moved >= 0
-
-    @property
-    def moved(self) -> Ints:
-        """By how many ranks L moved in the direction the theory names: L_T - L for T > 1, L - L_T for T < 1."""
-        step = self.after - self.before
-        return step if self.temperature > 1 else -step
-
-    @property
-    def by_bound(self) -> Bools:
-        """Rows whose margin is above b(T)."""
-        return self.margin > self.bound
-
-    @property
-    def by_sharp(self) -> Bools:
-        """Rows whose margin is above b*(T): the derivative has the sign, the two assumptions are still needed."""
-        return self.margin > self.sharp
-
-    @property
-    def by_proposition(self) -> Bools:
-        """Rows that satisfy the premise of proposition 4.3."""
-        return self.proposition.premise
-
-    @property
-    def trivial(self) -> Bools:
-        """Rows for which the claim could not fail: L = 1 (for T < 1, L_T = 1)."""
-        return np.equal(self._larger, 1)
-
-    @property
-    def only_label(self) -> Bools:
-        """Rows against the claim whose set is of one label at one temperature and empty at the other."""
-        return ~self.claimed & np.equal(self._larger, 2)
-
-    @property
-    def _larger(self) -> Ints:
-        """L where the claim says that it is not the larger one."""
-        return self.before if self.temperature > 1 else self.after
+    by_bound: Bools  # rows whose margin is above b(T)
+    by_sharp: Bools  # and above b*(T)
+    by_proposition: Bools  # rows that satisfy the premise of proposition 4.3
+    moved: Ints  # by how many ranks L moved in the direction the theory names
+    claimed: Bools  # rows for which the claim is true
+    trivial: Bools  # rows for which it could not fail: L = 1 (for T < 1, L_T = 1)
+    only_label: Bools  # rows against it whose set is of one label at one temperature and empty at the other
 
 
 def routes(
@@ -453,22 +400,31 @@ def routes(
     rows, new = finite_logits(conformal), finite_logits(fresh)
     checked_rank(len(rows), alpha)
     u = row_u(new, seed) if randomized else np.ones(len(new))
-    q, real, counted = [], [], []
-    for at in (1.0, t):
-        model = ConformalClassifier("aps", alpha, at, randomized=randomized, random_state=seed).fit(rows)
-        q.append(model.thresholds_)
-        real.append(model.set_sizes(new))
-        counted.append(paper_sizes(new, at, model.thresholds_, u=u))
+    models = [
+        ConformalClassifier("aps", alpha, at, randomized=randomized, random_state=seed).fit(rows) for at in (1.0, t)
+    ]
+    q = [model.thresholds_ for model in models]
+    before, after = (paper_sizes(new, at, threshold, u=u) for at, threshold in zip((1.0, t), q, strict=True))
+    no_larger, moved = (before, after - before) if t > 1 else (after, before - after)
+    margin, paper, sharp = margins(new), bound(t, new.n_classes), sharp_bound(t, new.n_classes)
+    proposition = proposition_4_3(new, t, *q, u=u)
     return Routes(
         temperature=t,
         randomized=randomized,
         thresholds=np.array([float(one[0, 0].real) for one in q]),
-        margin=margins(new),
-        bound=bound(t, new.n_classes),
-        sharp=sharp_bound(t, new.n_classes),
-        before=counted[0],
-        after=counted[1],
-        sizes_before=real[0],
-        sizes_after=real[1],
-        proposition=proposition_4_3(new, t, q[0], q[1], u=u),
+        margin=margin,
+        bound=paper,
+        sharp=sharp,
+        before=before,
+        after=after,
+        sizes_before=models[0].set_sizes(new),
+        sizes_after=models[1].set_sizes(new),
+        proposition=proposition,
+        by_bound=margin > paper,
+        by_sharp=margin > sharp,
+        by_proposition=proposition.premise,
+        moved=moved,
+        claimed=moved >= 0,
+        trivial=np.equal(no_larger, 1),
+        only_label=(moved < 0) & np.equal(no_larger, 2),
     )

@@ -1,17 +1,7 @@
 """Set sizes: as the paper counts them, in the limits of the temperature, and where their mean peaks.
 
-The paper's section 4 counts L = min{l : the score of rank l >= q}, for one row or ten thousand. The score of rank l is
-the mass of the first l ranks (u = 1), or that of the first l - 1 and the part u of the l-th. So L is one more than the
-number of labels with a score below q. Scores and thresholds are compared as the classifier does, by pairs that still
-differ where the numbers round to 1.
-
-Sets of APS and RAPS at the ends of the temperature axis, T -> 0 and T -> infinity, need no softmax.
-
-A limit is again a pair (value, tie-break): scores that agree in the limit differ by how they get there. The page
-"Theory" derives both. Cold: value is the limit of the score; where that is 1 (plus the penalty), the mass that is left
-is e**(-tie / T) to leading order. Hot: the score is value + tie / T, and smaller terms.
-
-The critical temperature as data show it: where the mean set size peaks, and how that moves with the classes.
+The paper's size is L = min{l : the score of rank l >= q}. A limit is a pair (value, tie-break), as every score is:
+scores that agree in the limit differ by how they get there. The page "Theory" derives them.
 """
 
 import warnings
@@ -108,8 +98,7 @@ def limit_scores(logits: Any, limit: Limit, *, method: str | Score = "aps", u: A
     if not isinstance(score, APS | RAPS):
         raise InputError(f"limits are available only for APS and RAPS; got {score!r}.")
     one = _cold if limit == "cold" else _hot
-    found = np.empty((len(data), 2, data.n_classes))
-    each_row(data, found, lambda ranked, rows: one(ranked, given[rows, None]))
+    found = each_row(data, lambda ranked, rows: one(ranked, given[rows, None]), (2, data.n_classes))
     at = penalties(score, data.n_classes)
     return pairs(found[:, 0] + at[0] + given[:, None] * (at[1] - at[0]), found[:, 1])
 
@@ -173,8 +162,6 @@ def penalties(score: Score, n_classes: int) -> Floats:
 
 
 _LEAST_ROWS = 200  # of a subset: fewer show no peak worth a dot
-_MOST_CELLS = 2**26  # of a subset, in memory: of more rows, so many at random
-_STEP = 1024  # rows that are looked at at once
 
 
 @dataclass(frozen=True)
@@ -244,19 +231,20 @@ def peaks_by_classes(
     if wanted.ndim != 1 or wanted.dtype.kind not in "iu" or not np.all((wanted >= 2) & (wanted <= data.n_classes)):
         raise InputError(f"n_classes must be whole numbers from 2 to {data.n_classes}; got {quoted(n_classes)}.")
     turns = whole_number(repeats, "repeats", 1, MOST_TRIALS, "Try 5.")
-    protocol = {"temperatures": list(temperatures), "methods": [method], "alphas": [alpha], "trials": trials}
+    protocol = {
+        "temperatures": list(temperatures), "methods": [method], "alphas": [alpha], "trials": trials,
+        "calibration_fraction": 0, "cp_fraction": 0.5, "evaluation": "integrated",
+    }  # fmt: skip
     rng = np.random.default_rng(checked_seed(random_state))
     found = []
     for count in wanted.tolist():
         for _ in range(turns):
             chosen = np.sort(rng.choice(data.n_classes, size=count, replace=False))
             rows = np.flatnonzero(np.isin(y, chosen))
-            most = max(_MOST_CELLS // count, _LEAST_ROWS)
-            if len(rows) > most:
-                rows = np.sort(rng.permutation(rows)[:most])
             checked_rank(len(rows) // 2, alpha)
-            part = np.concatenate([block[:, chosen] for _, block in data.take(rows).blocks(_STEP)])
-            found.append(_peak_of(Logits(part, np.searchsorted(chosen, y[rows])), protocol))
+            part = np.concatenate([block[:, chosen] for _, block in data.take(rows).blocks(1024)])
+            curves = size_sweep(Logits(part, np.searchsorted(chosen, y[rows])), **protocol)
+            found.append(measured_peak(curves, curves.methods[0]))
     shape = (len(wanted), turns)
     return ClassPeaks(
         n_classes=wanted,
@@ -279,8 +267,3 @@ def size_sweep(data: Logits, **asked: Any) -> Sweep:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoverageWarning)
         return sweep(data, **asked)
-
-
-def _peak_of(part: Logits, protocol: dict[str, Any]) -> Peak:
-    curves = size_sweep(part, calibration_fraction=0, cp_fraction=0.5, evaluation="integrated", **protocol)
-    return measured_peak(curves, curves.methods[0])

@@ -1,25 +1,7 @@
-"""How fast expected set sizes change with T, and why: scores fall, and the threshold falls with them.
+"""How fast expected set sizes and the coverage of classes change with T, and why: scores fall, and the threshold too.
 
-With u integrated out, the label at rank r of a row has its score uniform on an interval that starts at the mass above
-it (plus the penalty of RAPS) and is `width` long, and the probability f that it is inside is the part of the interval
-below q. At the point of the interval that q meets, the score falls with T at the speed
-
-    v = -d/dT (head(r - 1) + f p_r) = [ sum over i < r of p_i (z_i - mean z) + f p_r (z_r - mean z) ] / T^2  >=  0,
-
-the mean taken under softmax(z / T). So f changes at the rate (v + dq/dT) / width. Keeping the coverage of the rows'
-own labels gives the speed of the threshold, and the derivative of the expected size follows:
-
-    -dq/dT    = mean of v over own labels that q meets, weighted by 1 / width
-    d size/dT = (mean over rows of 1 / width at the rank that q meets) (mean of v there, weighted alike, + dq/dT).
-
-Masses are kept as what is left to 1: a threshold of 1 - 1e-40 is an ordinary one at low temperatures.
-
-Coverage of each class as T changes and the marginal coverage stays, which the paper leaves open.
-
-With u integrated out, the coverage of a class is the mean of f, the probability of its rows' labels to be inside. Every
-f changes at the rate density (v - mean v) of `slopes`: a class gains coverage where its labels at the threshold have
-scores that fall faster than those of all labels there. As T grows without bound only the rank L of a label and u count,
-(L - 1 + u) / C, and a class is covered as far as its own distribution of ranks reaches the common threshold.
+With u integrated out, a label's score is uniform on an interval; the page "Theory" derives what follows. Masses are
+kept as what is left to 1: a threshold of 1 - 1e-40 is an ordinary one at low temperatures.
 """
 
 from collections.abc import Iterable
@@ -35,7 +17,7 @@ from thermoset.conformal.scoring import label_ranks
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, exact_level
 from thermoset.paper.theory.bound import last_where
-from thermoset.paper.theory.gaps import distances, each_ranked, finite_logits
+from thermoset.paper.theory.gaps import distances, each_row, finite_logits
 from thermoset.paper.theory.sizes import penalties
 from thermoset.quoting import Brief
 from thermoset.rows import SortedRows
@@ -48,32 +30,19 @@ _TINY = float(np.finfo(float).tiny)
 class SizeSlopes(Brief):
     """Expected sizes and their derivative in T, one entry for each temperature; u is integrated out.
 
-    `density` is that of classes for each unit of score at the threshold: by how much sizes would grow if it rose. The
-    scores of these classes fall as T grows at the mean speed `fall_of_scores`; the threshold falls at
-    `fall_of_threshold`, the same mean over the rows' own labels alone.
+    The scores of the classes at the threshold fall as T grows at the mean speed `fall_of_scores`; the threshold falls
+    at `fall_of_threshold`, the same mean over the rows' own labels alone.
     """
 
     temperature: Floats
     threshold: Floats  # at which 1 - alpha of the rows' labels are inside
     size: Floats  # mean, there
-    density: Floats
+    density: Floats  # of classes for each unit of score at the threshold: by how much sizes would grow if it rose
     fall_of_scores: Floats
     fall_of_threshold: Floats
-
-    @property
-    def direct(self) -> Floats:
-        """Derivative of the size at a threshold that stays: never negative, since scores fall."""
-        return self.density * self.fall_of_scores
-
-    @property
-    def through_threshold(self) -> Floats:
-        """Derivative of the size by the movement of the threshold alone: never positive."""
-        return -self.density * self.fall_of_threshold
-
-    @property
-    def slope(self) -> Floats:
-        """Derivative of the size in T: the sum of both."""
-        return self.density * (self.fall_of_scores - self.fall_of_threshold)
+    direct: Floats  # derivative of the size at a threshold that stays: never negative, since scores fall
+    through_threshold: Floats  # by the movement of the threshold alone: never positive
+    slope: Floats  # derivative of the size in T: the sum of both
 
     @property
     def peaks(self) -> Floats:
@@ -86,30 +55,12 @@ class SizeSlopes(Brief):
         return np.asarray(t[turns] + (t[turns + 1] - t[turns]) * s[turns] / (s[turns] - s[turns + 1]))
 
 
-class LabelMoves(NamedTuple):
-    """Rows' own labels at one temperature.
-
-    The density is 0 for labels that are inside or outside whatever u is.
-    """
-
-    left: float  # 1 - q
-    inside: Floats  # probability over u to be in the set
-    speed: Floats  # v where the threshold meets the label's interval
-    density: Floats  # 1 / width of that interval
-
-    @property
-    def fall_of_threshold(self) -> float:
-        """Speed at which the threshold must fall for the coverage to stay."""
-        return float(np.average(self.speed, weights=self.density)) if self.density.any() else 0.0
-
-    @property
-    def slopes(self) -> Floats:
-        """Derivative in T of the probability of each label to be in its set; they sum to 0."""
-        return self.density * (self.speed - self.fall_of_threshold)
-
-
 class _Ranks(NamedTuple):
-    """Places in rows: what is left to 1 above the rank less the penalty, the width there, and the speeds around it."""
+    """Places in rows: what is left to 1 above the rank less the penalty, the width there, and the speeds around it.
+
+    A label's score is uniform on an interval that starts at the mass above it and is `width` long. Where q meets it, in
+    its part f, the score falls with T at v = [sum over i < r of p_i (z_i - mean z) + f p_r (z_r - mean z)] / T^2 >= 0.
+    """
 
     room: Floats
     width: Floats
@@ -117,7 +68,7 @@ class _Ranks(NamedTuple):
     own_speed: Floats
 
     def meet(self, left: float) -> tuple[Floats, Floats, Floats]:
-        """Part of the interval below the threshold, the speed where it meets it, and the density of labels there."""
+        """Part of the interval below 1 - left, the speed v where it meets it, and the density of labels there."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             part = np.clip((self.room - left) / self.width, 0.0, 1.0)
             part = np.where(self.width > 0, part, self.room > left)
@@ -148,18 +99,26 @@ def size_slopes(
     >>> found.peaks.round(1)
     array([2.6])
     """
-    rows = population(logits, labels, method, alpha)
+    rows = _population(logits, labels, method, alpha)
     found = []
     for t in map(checked_temperature, temperatures):
-        own = label_moves(rows, t)
-        size, speed, density = _boundary(rows, t, own.left)
-        total = density.sum()
-        fall = float((speed * density).sum() / total) if total else 0.0
-        found.append((t, 1 - own.left, size.mean(), density.mean(), fall, own.fall_of_threshold))
-    return SizeSlopes(*np.array(found, dtype=np.float64).reshape(-1, 6).T)
+        left, _, speed, density = _own_labels(rows, t)
+        threshold_falls = _mean_speed(speed, density)
+        size, speed, density = _boundary(rows, t, left)
+        found.append((t, 1 - left, size.mean(), density.mean(), _mean_speed(speed, density), threshold_falls))
+    columns = np.array(found, dtype=np.float64).reshape(-1, 6).T
+    _, _, _, density, scores, threshold = columns
+    terms = density * scores, -density * threshold, density * (scores - threshold)
+    return SizeSlopes(*[*columns, *terms])
 
 
-class Population(NamedTuple):
+def _mean_speed(speed: Floats, density: Floats) -> float:
+    """Mean of v where the threshold meets intervals, weighted by their density."""
+    total = density.sum()
+    return float((speed * density).sum() / total) if total else 0.0
+
+
+class _Population(NamedTuple):
     """Ranked rows, labels and their ranks, what the score adds at a rank at u = 0 and u = 1, the level."""
 
     ranked: SortedRows
@@ -169,29 +128,25 @@ class Population(NamedTuple):
     alpha: float
 
 
-def population(logits: Any, labels: Any, method: str | Score, alpha: Alpha) -> Population:
-    """Read what derivatives start from."""
+def _population(logits: Any, labels: Any, method: str | Score, alpha: Alpha) -> _Population:
     data, score = finite_logits(logits, labels), resolve(method)
     own = data.require_labels("the derivative in T")
     if not isinstance(score, APS | RAPS):
         raise InputError(f"derivatives in T are available only for APS and RAPS; got {score!r}.")
-    return Population(
-        SortedRows(data), own, label_ranks(data, own), penalties(score, data.n_classes), float(exact_level(alpha))
-    )
+    added = penalties(score, data.n_classes)
+    return _Population(SortedRows(data), own, label_ranks(data, own), added, float(exact_level(alpha)))
 
 
-def label_moves(rows: Population, temperature: float) -> LabelMoves:
-    """Where the rows' labels are relative to the threshold that covers 1 - alpha of them, and how they move."""
-    out = np.empty((len(rows.labels), 4))
+def _own_labels(rows: _Population, t: float) -> tuple[float, Floats, Floats, Floats]:
+    """1 - q at which 1 - alpha of the labels are inside; their probability to be, and v and density at q."""
 
     def work(ranked: Floats, place: slice) -> Floats:
         at = rows.ranks[place, None] - 1
-        return np.hstack([np.take_along_axis(one, at, axis=1) for one in _ranks(ranked, temperature, rows.penalty)])
+        return np.hstack([np.take_along_axis(one, at, axis=1) for one in _ranks(ranked, t, rows.penalty)])
 
-    each_ranked(rows.ranked, out, work)
-    labels = _Ranks(*out.T)
-    left = _solved(labels, (1 - rows.alpha) * len(out), float(rows.penalty.max()))
-    return LabelMoves(left, *labels.meet(left))
+    labels = _Ranks(*each_row(rows.ranked, work, (4,)).T)
+    left = _solve(labels, (1 - rows.alpha) * len(rows.labels), float(rows.penalty.max()))
+    return left, *labels.meet(left)
 
 
 def _ranks(ranked: Floats, t: float, penalty: Floats) -> _Ranks:
@@ -205,9 +160,8 @@ def _ranks(ranked: Floats, t: float, penalty: Floats) -> _Ranks:
     return _Ranks(room - penalty[0], p + (penalty[1] - penalty[0]), np.maximum(-lost, 0.0), own)
 
 
-def _boundary(rows: Population, t: float, left: float) -> tuple[Floats, Floats, Floats]:
+def _boundary(rows: _Population, t: float, left: float) -> tuple[Floats, Floats, Floats]:
     """Expected size of each row's set, and speed and density of its class at the threshold."""
-    out = np.empty((len(rows.labels), 3))
 
     def work(ranked: Floats, _: slice) -> Floats:
         every = _ranks(ranked, t, rows.penalty)
@@ -217,11 +171,11 @@ def _boundary(rows: Population, t: float, left: float) -> tuple[Floats, Floats, 
         part, speed, density = _Ranks(*(np.take_along_axis(one, at, axis=1) for one in every)).meet(left)
         return np.hstack([at + part, speed, density])
 
-    each_ranked(rows.ranked, out, work)
-    return out[:, 0], out[:, 1], out[:, 2]
+    size, speed, density = each_row(rows.ranked, work, (3,)).T
+    return size, speed, density
 
 
-def _solved(labels: _Ranks, target: float, most: float) -> float:
+def _solve(labels: _Ranks, target: float, most: float) -> float:
     """The 1 - q at which `target` labels are inside; below 0 where the penalty lifts the threshold above 1."""
 
     def enough(left: ArrayLike) -> Bools:
@@ -283,13 +237,14 @@ def class_coverage(
     >>> found.slope[1].round(2)  # at T = 1 it gains, and the others lose
     array([ 0.05, -0.01, -0.04])
     """
-    rows = population(logits, labels, method, alpha)
+    rows = _population(logits, labels, method, alpha)
     counts = np.bincount(rows.labels, minlength=rows.ranked.source.n_classes)
     grid = [checked_temperature(t) for t in temperatures]
     found = np.empty((2, len(grid), len(counts)))
     for j, t in enumerate(grid):
-        moves = label_moves(rows, t)
-        found[:, j] = [_class_means(one, rows.labels, counts) for one in (moves.inside, moves.slopes)]
+        _, inside, speed, density = _own_labels(rows, t)
+        slopes = density * (speed - _mean_speed(speed, density))  # of each label's probability; they sum to 0
+        found[:, j] = [_class_means(one, rows.labels, counts) for one in (inside, slopes)]
     return ClassCoverage(np.array(grid, dtype=np.float64), found[0], found[1], counts, rows.alpha)
 
 
