@@ -7,8 +7,7 @@ from thermoset.datasets import load_glyphs
 from thermoset.metrics import swept_metrics
 from thermoset.paper.study import RuleComparison, Settings
 from thermoset.paper.study.claims import check_claims
-from thermoset.paper.study.measure import measure, measure_trials
-from thermoset.paper.study.rules import calibration_curves, class_cells, least_gap
+from thermoset.paper.study.measure import measure
 from thermoset.paper.theory import quantile_samples
 
 pytestmark = pytest.mark.slow
@@ -38,12 +37,3 @@ def test_the_study_says_that_the_claims_hold(glyphs, found):
         ("The threshold", "falls as T rises"), ("AvgSize", "rises to a peak at T_c and then falls"))}  # fmt: skip
     holding = {claim.text for claim in claims if claim.holds}
     assert {*enlarged, *curves} <= holding, claims
-
-
-def test_t_hat_beats_mondrian_on_both_metrics(glyphs):
-    chosen = least_gap(calibration_curves(glyphs, SETTINGS, 10, ("raps",), 0.1), "raps")
-    hat = measure_trials(glyphs, chosen, ("raps",), (0.1,), SETTINGS.protocol(10)).values[0, 0].mean(axis=-1)
-    by_class = {(c.mode, c.at, c.metric): c.value for c in class_cells(glyphs, None, SETTINGS, 10)}
-    for mode in ("exact", "published"):
-        assert hat[SIZE] < by_class[mode, "mondrian", "avg_size"]
-        assert hat[GAP] < by_class[mode, "mondrian", "top_coverage_gap"]

@@ -10,7 +10,7 @@ from law import generated
 from thermoset.conformal import scores
 from thermoset.paper.study import Settings, study_logits
 from thermoset.paper.study.cells import COMPARED
-from thermoset.paper.study.measure import calibrated_temperatures, measure
+from thermoset.paper.study.measure import calibrated_temperatures, measure, measure_ways
 from thermoset.paper.study.row_by_row import low_temperatures, naive_ranks, naive_scores, size_differences
 from thermoset.paper.study.rules import (
     PENALTIES,
@@ -243,41 +243,22 @@ def test_raps_is_tuned_as_its_authors_do(data):
     assert len(picked) > 1
 
 
-def test_the_cells_of_a_rule_are_those_of_classifiers(data):
+def test_the_cells_of_a_rule_are_those_of_its_ways(data):
     found = measure(data, SETTINGS, None, lambda: None)
     tuned, *joint = chosen_rules(data, found, SETTINGS, 2)
     assert [rule.names for rule in joint] == [(("auto", f"choose {one}"),) for one in ("small", "even", "protect")]
     assert all(len(rule.ways) == 2 for rule in joint)
     strict = stricter("T*", ("lac",), found.trial_ece, 0.1)
-    adaptive = stricter("T = 1", ("aps", "raps"), np.ones(SETTINGS.trials), 0.1)
     assert [level * 100 for level in strict.ways[0].levels] == [8, 6, 4]
-    for rule in (
-        tuned,
-        strict,
-        adaptive,
-        at_temperatures("mine", ("aps", "raps"), np.array([1.0, 0.5, 2.0, 1.0]), 0.1),
-    ):
-        places = [(m, a) for m in range(len(rule.ways[0].scores)) for a in range(len(rule.ways[0].levels))]
-        cells = list(rule_cells(data, None, SETTINGS, 20, rule))
-        for (method, name), place in zip(rule.names, places, strict=True):
-            _same_as_classifiers(data, rule, place, [c for c in cells if (c.method, c.at) == (method, name)])
-
-
-def _same_as_classifiers(data, rule, place, found):
-    assert [cell.metric for cell in found] == list(COMPARED)
-    cells, (m, a) = {cell.metric: cell for cell in found}, place
-    values = {name: [] for name in ("avg_size", "marginal_coverage", "top_coverage_gap", "left_out_share")}
-    for t, way in enumerate(rule.ways):
-        drawn = draw_trial(len(data), t, SETTINGS.protocol(20))
-        model = ts.ConformalClassifier(way.scores[m], way.levels[a], way.temperature)
-        model.fit(data.take(drawn.conformal), u=drawn.u[drawn.conformal])
-        part = data.take(drawn.evaluation)
-        sets = model.predict_set(part, u=drawn.u[drawn.evaluation])
-        inside = sets[np.arange(len(part)), part.labels]
-        values["avg_size"].append(sets.sum(axis=1).mean())
-        values["marginal_coverage"].append(inside.mean())
-        values["top_coverage_gap"].append(ts.metrics.top_coverage_gap(sets, part.labels, 0.1))  # of what is promised
-        values["left_out_share"].append(((part.logits.argmax(axis=1) == part.labels) & ~inside).mean())
-    for metric, of_trials in values.items():
-        assert cells[metric].value == pytest.approx(ts.sweeping.median_of_means(np.array(of_trials)), abs=1e-12)
-        assert cells[metric].alpha == 0.1  # promised
+    both = at_temperatures("mine", ("aps", "raps"), np.array([1.0, 0.5, 2.0, 1.0]), 0.1)
+    for rule in (tuned, strict, stricter("T = 1", ("aps", "raps"), np.ones(SETTINGS.trials), 0.1), both):
+        levels = len(rule.ways[0].levels)
+        part = measure_ways(data, rule.ways, (0.1,) * levels, SETTINGS.protocol(20))  # against what is promised
+        cells = iter(rule_cells(data, None, SETTINGS, 20, rule))
+        for i, (method, name) in enumerate(rule.names):
+            for metric in COMPARED:
+                cell = next(cells)
+                assert (cell.method, cell.at, cell.metric, cell.alpha) == (method, name, metric, 0.1)
+                values = part.of(metric)[divmod(i, levels)]
+                assert cell.value == ts.sweeping.median_of_means(values)
+        assert not list(cells)

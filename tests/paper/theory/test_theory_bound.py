@@ -175,20 +175,3 @@ def test_at_m_equal_to_c_there_is_no_slope():
     assert theory.gap_derivative(z, 1.5, 3).tolist() == [0.0]
     with pytest.raises(InputError, match="the gap of all classes is always 0"):
         theory.theorem_4_4(z, 1.5, 3)
-
-
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: theory.bound(0.0, 10), "finite and > 0"),
-        (lambda: theory.bound(-1.0, 10), "finite and > 0"),
-        (lambda: theory.bound("a", 10), "numbers > 0"),
-        (lambda: theory.bound(2.0, 1), "whole number >= 2"),
-        (lambda: theory.critical_temperature(2.5), "whole number >= 2"),
-        (lambda: theory.temperature_intervals(-1.0, 10), "at least 0"),
-        (lambda: theory.temperature_intervals(np.nan, 10), "at least 0"),
-    ],
-)
-def test_what_cannot_be_asked_is_refused(call, says):
-    with pytest.raises(InputError, match=says):
-        call()

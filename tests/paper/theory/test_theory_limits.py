@@ -5,7 +5,7 @@ import pytest
 from mpmath import mp
 
 import oracle
-from thermoset import APS, RAPS, ConformalClassifier, InputError, Logits, theory
+from thermoset import APS, RAPS, ConformalClassifier, Logits, theory
 from thermoset.paper.theory.sizes import limit_scores
 
 METHODS = [
@@ -114,12 +114,3 @@ def test_ties_at_the_top_share_the_mass():
     fixed = limit_scores([[3.0, 3.0, 1.0]], "cold")
     assert fixed.real.tolist() == [[0.5, 1.0, 1.0]]
     assert fixed.imag.tolist() == [[0.0, 2.0, np.inf]]
-
-
-def test_what_cannot_be_asked_is_refused():
-    with pytest.raises(InputError, match="limit must be 'cold'"):
-        limit_scores([[1.0, 0.0]], "warm")
-    with pytest.raises(InputError, match="limits are available only for APS and RAPS"):
-        limit_scores([[1.0, 0.0]], "cold", method="lac")
-    with pytest.raises(InputError, match="needs labels"):
-        theory.limit_sizes(Logits([[1.0, 0.0]]), [[1.0, 0.0]], "cold")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from conftest import REAL
-from thermoset import Logits, TemperatureScaler, sweep, theory
+from thermoset import Logits, TemperatureScaler, theory
 from thermoset.conformal import scores
 from thermoset.sweeping import temperature_grid
 
@@ -76,13 +76,6 @@ def test_rows_that_grow_stay_and_shrink_are_as_many_as_others_counted(real, expe
     for name, sign in (("grow", 1), ("same", 0), ("shrink", -1)):
         check = want[f"micro_{name}|Cifar100-ResNet50|APS|unforced|same u"]
         assert abs(np.mean(np.array(moved) == sign) - check["expected"]) <= check["tol"]
-
-
-def test_measured_peaks_are_those_measured_independently(real):
-    curves = sweep(*real("cifar100_resnet50"), temperature_grid("1.5:2.5:0.1"), ["aps", "raps"])
-    assert theory.measured_peak(curves, "aps").temperature == 1.9
-    assert theory.measured_peak(curves, "raps").temperature == 2.1
-    assert round(theory.critical_temperature(100), 2) == 1.37
 
 
 def test_the_quantile_sample_is_dominated_by_its_top_class_at_every_temperature(real):

@@ -8,7 +8,7 @@ from mpmath import mp
 
 from conftest import REAL
 from paper.theory import exact
-from thermoset import InputError, Logits, theory
+from thermoset import Logits, theory
 from tiers import examples
 
 EXACT = settings(max_examples=examples(200))
@@ -212,18 +212,3 @@ def test_on_published_logits_it_is_never_refuted_and_the_sign_is_lost_as_t_grows
     assert np.all(np.diff(signs) <= 0)
     assert np.all(signs >= share)
     assert np.all(share >= theory.bound_share(z, grid))
-
-
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: theory.sharp_bound(0.0, 10), "finite and > 0"),
-        (lambda: theory.sharp_bound(2.0, 1), "whole number >= 2"),
-        (lambda: theory.sharp_theorem([[1.0, 0.0]], 1.0), "got T = 1"),
-        (lambda: theory.sign_share([[1.0, 0.0]], [2.0, 1.0]), "got T = 1"),
-        (lambda: theory.sharp_theorem([[1.0, 0.0]], 2.0, 2), "the gap of all classes is always 0"),
-    ],
-)
-def test_what_cannot_be_asked_is_refused(call, says):
-    with pytest.raises(InputError, match=says):
-        call()

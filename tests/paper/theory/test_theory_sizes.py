@@ -219,23 +219,6 @@ def test_routes_agree_with_their_parts():
         assert np.array_equal(found.claimed, below)
 
 
-def test_what_cannot_be_asked_is_refused():
-    z, labels = generated(30, 4)
-    rows = Logits(z, labels)
-    with pytest.raises(InputError, match=r"in \(0, 1\]"):
-        theory.paper_sizes(z, 1.0, 1.5)
-    with pytest.raises(InputError, match="thresholds fall as T grows"):
-        theory.proposition_4_3(z, 2.0, 0.5, 0.6)
-    with pytest.raises(InputError, match="got T = 1"):
-        theory.routes(rows, rows, 1.0)
-    with pytest.raises(InputError, match="needs at least 99 conformal rows; got 30"):
-        theory.routes(rows, rows, 2.0, alpha=0.01)
-    with pytest.raises(InputError, match="one for each of 30 rows"):
-        theory.paper_sizes(z, 1.0, 0.5, u=[0.5])
-    with pytest.raises(InputError, match="temperatures must increase"):
-        theory.corollary_4_2(z, labels, [2.0, 1.0])
-
-
 @pytest.mark.parametrize("t", [0.5, 2.0])
 def test_thresholds_that_rounding_puts_in_the_wrong_order_count_as_equal(t):
     z = np.random.default_rng(3).normal(size=(40, 6))

@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 
 from conftest import REAL
 from law import generated
-from thermoset import InputError, theory
+from thermoset import theory
 from thermoset.conformal import scores
 from thermoset.datasets import load_glyphs
 from tiers import examples
@@ -150,17 +150,3 @@ def test_on_published_logits_the_terms_cross_at_the_measured_peak(real, name):
     )
     assert slope == pytest.approx((b - a) / 2e-6, rel=1e-3)
     assert slope < 0
-
-
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda z, y: theory.size_slopes(z, y, [1.0], method="lac"), "only for APS and RAPS"),
-        (lambda z, y: theory.size_slopes(z, None, [1.0]), "needs labels"),
-        (lambda z, y: theory.size_slopes(z, y, [0.0]), "temperature must be"),
-        (lambda z, y: theory.size_slopes(100 * z, y, [0.011]), "Use a higher T"),
-    ],
-)
-def test_what_cannot_be_asked_is_refused(call, says):
-    with pytest.raises(InputError, match=says):
-        call(*generated(50, 5, signal=-1))
