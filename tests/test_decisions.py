@@ -14,7 +14,6 @@ from tests.tiers import scaled
 from thermoset.arrays import pairs
 from thermoset.decisions import (
     TRUST,
-    AnswerClaim,
     Proposal,
     count_answers,
     descending_thresholds,
@@ -48,7 +47,7 @@ def test_most_errors_are_those_of_the_binomial_law(bound):
 def test_fewest_answers_that_prove_an_error():
     fewest = [ts.plan(answer=f"error<={e}").answered_minimum for e in ("0.01", "0.02", "0.05", "0.1")]
     assert fewest == [299, 149, 59, 29]
-    assert [(1 - e) ** m <= 0.05 < (1 - e) ** (m - 1) for e, m in zip((0.01, 0.02, 0.05, 0.1), fewest, strict=True)]
+    assert all((1 - e) ** m <= 0.05 < (1 - e) ** (m - 1) for e, m in zip((0.01, 0.02, 0.05, 0.1), fewest, strict=True))
 
 
 @pytest.mark.parametrize("risk", [0.0, 0.02, 0.035])
@@ -58,12 +57,12 @@ def test_planned_answers_are_where_the_saw_ends(risk):
     assert answers_for(TWENTIETH, risk, TWENTIETH) == np.flatnonzero(power < 0.8)[-1] + 2
 
 
-@pytest.mark.parametrize("error", ["0.01", "0.02", "0.05", "0.1"])
-def test_a_plan_is_kept_by_every_larger_number(error):
+@pytest.mark.parametrize(("error", "rows"), [("0.01", 2185), ("0.02", 1091), ("0.05", 434), ("0.1", 203)])
+def test_a_plan_is_kept_by_every_larger_number(error, rows):
     m, bound = np.arange(1, 4000), Fraction(error)
     power = binom.cdf(most_errors(m, bound, TWENTIETH), m, float(bound) / 2)
-    planned = ts.plan(answer=f"error<={error}").answered
-    assert power[m >= planned].min() >= 0.8 > power[m == planned - 1]
+    assert ts.plan(answer=f"error<={error}").answered == rows
+    assert power[m >= rows].min() >= 0.8 > power[m == rows - 1]
 
 
 def test_no_number_of_answers_helps_a_model_at_the_bound():
@@ -160,41 +159,31 @@ def test_start_leads_to_where_most_rows_are_answered():
 # ---- sets of the rows that are not answered --------------------------------------------------------------------------
 
 
-def small_claim(right, threshold=-np.inf, below=-np.inf, error="0.5"):
-    """A walk of one test that failed, on rows that are all above its threshold."""
-    m, e = len(right), int(np.count_nonzero(~right))
-    return AnswerClaim(
-        error=error, confidence="0.95", level="inf", below="-inf", rows=m, answered=0, errors=0, failed=(m, e)
-    )
+@pytest.mark.parametrize(
+    ("n", "error", "passing", "alpha", "plain_coverage"), [(5, "0.5", 0, "0.5", 0.4146), (9, "0.45", 1, "0.1", 0.8790)]
+)
+def test_quantile_of_unanswered_rows_alone_is_not_valid(n, error, passing, alpha, plain_coverage):
+    """One test of n rows, which failed, a risk of 5%, and wrong rows whose labels have the lowest scores.
 
-
-def test_quantile_of_unanswered_rows_alone_is_not_valid():
-    """Five rows, one test that passes without an error (1/32), wrong rows whose labels have the lowest scores.
-
-    At alpha = 0.5 the third of five scores covers a right row with probability (3 - e) / (6 - e), where e of the five
-    were wrong: 2/5 with one error. Given that the test failed, and with a risk of 5%, coverage is about 0.43. Where the
-    wrong row could not have been the new one, it is left out: 3/5 with one error.
+    With e of them wrong, the k-th of n scores covers a right row with probability (k - e) / (n - e + 1): of five rows
+    the third, 2/5 with one error; of nine the largest, 7/8 with two. Where a wrong row could not have been the new one,
+    it is left out: 3/5 with one error of five rows; of nine all labels are in the set.
     """
-    risk = Fraction(1, 20)
-    chance = {e: math.comb(5, e) * risk**e * (1 - risk) ** (5 - e) for e in range(1, 6)}
+    risk, k = Fraction(1, 20), math.ceil((n + 1) * (1 - Fraction(alpha)))
+    chance = {e: math.comb(n, e) * risk**e * (1 - risk) ** (n - e) for e in range(passing + 1, n + 1)}
     ours = plain = Fraction(0)
     for e, p in chance.items():
-        right = np.arange(5) >= e
-        scores = pairs(np.where(right, np.arange(5.0), -1.0), 0.0)
-        claim = small_claim(right)
-        q, top = set_thresholds(scores, kinds_of(np.zeros(5), right, claim), claim, "0.5")
-        n_right, third = 5 - e, np.sort(scores)[2]
-
-        def covers(
-            at, scores=scores, right=right, n_right=n_right
-        ):  # a right row falls between any two with chance 1/(n+1)
-            return Fraction(int(np.count_nonzero(scores[right] <= at)), n_right + 1)
-
-        plain += p * (risk + (1 - risk) * covers(third))
-        ours += p * (risk * int(q.real >= -1) + (1 - risk) * covers(top))
+        right = np.arange(n) >= e
+        scores = pairs(np.where(right, np.arange(float(n)), -1.0), 0.0)
+        claim = walked([-np.inf], 0, np.zeros(n), right, error)
+        assert not claim.met
+        q, top = set_thresholds(scores, kinds_of(np.zeros(n), right, claim), claim, alpha)
+        own = np.append(scores[right], complex(np.inf, np.inf))  # a new right row falls before each with equal chance
+        plain += p * (risk + (1 - risk) * Fraction(max(k - e, 0), n - e + 1))
+        ours += p * (risk * int(q.real >= -1) + (1 - risk) * Fraction(int(np.count_nonzero(own <= top)), n - e + 1))
     total = sum(chance.values())
-    assert plain / total < Fraction(44, 100)
-    assert Fraction(1, 2) <= ours / total < Fraction(62, 100)
+    assert float(plain / total) == pytest.approx(plain_coverage, abs=5e-5)
+    assert 1 - Fraction(alpha) <= ours / total
 
 
 def covered_by_rule(score, right, label_score, thresholds, alpha, error, plain=False):

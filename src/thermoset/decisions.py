@@ -1,20 +1,13 @@
 """When a model may answer alone: rules with a certified error among the rows that nobody looks at.
 
-A rule answers the rows whose score is at least a threshold. Its claim: with probability 1 - delta over the known rows,
-P(wrong | answered) <= error. Some of the known rows propose: they fix a sequence of thresholds and the place where to
-start, by what they lead to expect. The others prove: from the start to ever laxer thresholds, each takes an exact
-binomial test at level delta, and the first failure ends the walk. A false claim needs a pass at the first threshold of
-the sequence whose risk exceeds the error, so it has probability at most delta, whatever the scores are: risks that go
-up and down, and scores that tie, change nothing. docs/acting-alone.md has the proofs.
-
-Rows that are not answered keep prediction sets, with a threshold of their own: `references` says which of the rows
-that proved may set it.
+Some of the known rows propose a sequence of thresholds and where to start in it; the others prove: each threshold takes
+an exact binomial test, to ever laxer ones, up to the first failure. Rows that are not answered have prediction sets
+with a threshold of their own: `references` says which rows may set it. docs/acting-alone.md has the proofs.
 """
 
-import hashlib
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -27,10 +20,9 @@ from thermoset.arrays import Bools, Floats, Ints, Pairs
 from thermoset.bounds import MOST_HELD, checked_seed
 from thermoset.data.estimator import Estimator
 from thermoset.data.groups import Groups, read_groups
-from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import as_path, errors_about, read_at_most, write_whole
+from thermoset.errors import InputError
+from thermoset.io.sealed import read_sealed, write_sealed
 from thermoset.levels import Alpha, conformal_rank, exact_level
-from thermoset.quoting import quoted, reason
 from thermoset.uniforms import stream
 
 if TYPE_CHECKING:
@@ -50,9 +42,6 @@ LOWER, RIGHT, WRONG = 0, 1, 2
 
 _SHARES = np.arange(1, 51) / 50
 _SIMULATIONS = 400
-_FORMAT = "thermoset answer rule"
-_SCHEMA = 1
-_MOST_BYTES = 2**26
 
 Count = Annotated[int, Meta(ge=0, le=MOST_HELD)]
 Number = float | Literal["inf", "-inf"]  # JSON has no infinity: those two are words
@@ -113,7 +102,7 @@ class AnswerClaim(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     @property
     def share_interval(self) -> "Interval":
         """The 95% interval of that share (Clopper-Pearson)."""
-        from thermoset.metrics.laws import Interval, clopper_pearson  # noqa: PLC0415 - documents without a rule do without SciPy
+        from thermoset.metrics.laws import Interval, clopper_pearson  # noqa: PLC0415 - as in `propose`
 
         low, high = clopper_pearson(self.answered, self.rows)
         return Interval(float(low), float(high))
@@ -145,51 +134,39 @@ class AnswerClaim(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
     def passes(self, answered: int, errors: int) -> bool:
         """Whether so many errors among so many answered rows prove the claim."""
-        from thermoset.metrics.planning import most_errors  # noqa: PLC0415 - documents without a rule do without SciPy
+        from thermoset.metrics.planning import most_errors  # noqa: PLC0415 - as in `propose`
 
         bound = Fraction(self.error)
         return 0 <= errors <= int(most_errors(np.array([answered]), bound, self.delta)[0])
 
-    def faults(self) -> list[str]:
+    def faults(self) -> Iterator[str]:
         """What must hold of a claim, and does not."""
-        from thermoset.metrics.planning import read_error  # noqa: PLC0415 - documents without a rule do without SciPy
+        from thermoset.metrics.planning import read_error  # noqa: PLC0415 - as in `propose`
 
-        bound, counted = read_error(f"error<={self.error}"), 0 <= self.errors <= self.answered <= self.rows
-        if not counted or bound <= 0 or self.delta <= 0 or not float(self.below) <= self.threshold:
-            return ["the claim about answers must count its rows, and its thresholds must descend"]
-        if self.met and not self.passes(self.answered, self.errors):
-            return ["the claim about answers must follow from its counts"]
-        if (self.failed is None) != (self.threshold == -math.inf):
-            return ["the claim about answers must name the test that failed"]
-        if self.failed is not None and self.passes(*self.failed):
-            return ["the failed test of the claim about answers must fail"]
-        return []
+        read_error(f"error<={self.error}")
+        counted = 0 <= self.errors <= self.answered <= self.rows and float(self.below) <= self.threshold
+        if not counted or (self.failed is None) != (self.threshold == -math.inf):
+            yield "the claim about answers must count its rows, and its thresholds must descend"
+        if (self.met and not self.passes(self.answered, self.errors)) or (self.failed and self.passes(*self.failed)):
+            yield "the claim about answers must follow from its counts"
 
 
 def typed(bound: Fraction) -> str:
-    """A bound as a decimal, or as a fraction where it is none.
-
-    >>> typed(Fraction(1, 50)), typed(Fraction(1, 30))
-    ('0.02', '1/30')
-    """
+    """A bound as a decimal, or as a fraction where it is none."""
     text = f"{float(bound):.12g}"
     return text if Fraction(text) == bound else str(bound)
 
 
 def word(number: float) -> Number:
     """A threshold as JSON holds it."""
-    return number if math.isfinite(number) else ("inf" if number > 0 else "-inf")
+    return number if not math.isinf(number) else ("inf" if number > 0 else "-inf")
 
 
 # ---- thresholds and tests --------------------------------------------------------------------------------------------
 
 
 def descending_thresholds(score: Floats) -> Floats:
-    """The scores at which 2%, 4%, ... of the rows are answered, without repetitions; the last is minus infinity.
-
-    >>> descending_thresholds(np.array([0.9, 0.9, 0.5, 0.1]))
-    array([ 0.9,  0.5,  0.1, -inf])
-    """
+    """The scores at which 2%, 4%, ... of the rows are answered, without repetitions; the last is minus infinity."""
     descending = np.sort(score)[::-1]
     found = descending[np.ceil(_SHARES * len(score)).astype(np.int64) - 1].astype(np.float64)
     found[-1] = -np.inf
@@ -221,7 +198,7 @@ def propose(
     two thresholds the share of errors is Beta distributed. How many of `n_rows` other rows lie there, and the errors
     among them, are simulated, and walks from every start; the best one answers most rows on average.
     """
-    from thermoset.metrics.planning import most_errors  # noqa: PLC0415 - documents without a rule do without SciPy
+    from thermoset.metrics.planning import most_errors  # noqa: PLC0415 - SciPy, which documents without a rule need not
 
     thresholds, n = descending_thresholds(score), len(score)
     rows, errors = count_answers(score, ~right, thresholds)
@@ -246,14 +223,18 @@ def prove(
     proposal: Proposal, score: Floats, right: Bools, error: str, confidence: str, together: int = 1
 ) -> AnswerClaim:
     """Walk to laxer thresholds, each an exact binomial test on rows that proposed nothing, up to the first failure."""
-    from thermoset.metrics.planning import most_errors  # noqa: PLC0415 - documents without a rule do without SciPy
+    from thermoset.metrics.planning import answers_for, most_errors  # noqa: PLC0415 - as in `propose`
 
     bound, at = Fraction(error), proposal.thresholds
     delta = (1 - exact_level(confidence, "confidence", "0.95")) / together
     rows, errors = count_answers(score, ~right, at)
     fails = np.flatnonzero(errors[proposal.start :] > most_errors(rows, bound, delta)[proposal.start :])
     stop = proposal.start + int(fails[0]) if len(fails) else len(at)
-    met, ended = stop > proposal.start, stop == len(at)
+    met, ended, needed = stop > proposal.start, stop == len(at), None
+    if not met:  # rows with which some threshold would probably pass, if risks are what the proposal expects
+        planned = [answers_for(bound, float(risk), delta) for risk in proposal.risk]
+        rows_for = [n / share for n, share in zip(planned, proposal.share, strict=True) if n is not None and share > 0]
+        needed = math.ceil(min(rows_for)) if rows_for else None
     return AnswerClaim(
         error=error,
         confidence=confidence,
@@ -263,52 +244,30 @@ def prove(
         answered=int(rows[stop - 1]) if met else 0,
         errors=int(errors[stop - 1]) if met else 0,
         failed=None if ended else (int(rows[stop]), int(errors[stop])),
-        needed=None if met else _rows_needed(proposal, bound, delta),
+        needed=needed,
         together=together,
     )
 
 
-def _rows_needed(proposal: Proposal, bound: Fraction, delta: Fraction) -> int | None:
-    """Rows with which some threshold would pass with probability 0.8, if the risks are what the proposal expects."""
-    from thermoset.metrics.planning import answers_for  # noqa: PLC0415 - documents without a rule do without SciPy
+def references(kind: Ints, claim: AnswerClaim) -> tuple[Bools, Bools]:
+    """Which of the unanswered rows that proved a rule, (n,), may be compared with another unanswered row, besides all.
 
-    wanted = (
-        (answers_for(bound, float(risk), delta), share)
-        for risk, share in zip(proposal.risk, proposal.share, strict=True)
-        if share > 0
-    )
-    return min((math.ceil(rows / share) for rows, share in wanted if rows is not None), default=None)
-
-
-class References(NamedTuple):
-    """Which of the unanswered rows that proved a rule, (n,), may be compared with another unanswered row.
-
-    Besides all of them: `others`, for any label, and `top`, for the top label of rows between the two thresholds of the
-    rule; None where that is all of them again.
+    The first are for any label, the second for the top label of rows between the two thresholds of the rule. A new row
+    could have been any of the rows that would have left the rule as it is. Had a row been new instead, only the failed
+    test would have had other counts (m, e): without it, and with the new row. So wrong rows of the block between the
+    thresholds drop out where (m - 1, e - 1) would pass, for a row below the block; and for the top label of a row in
+    the block wrong ones where (m, e - 1) would pass, and rows below where (m + 1, e) would.
     """
-
-    others: Bools | None
-    top: Bools | None
-
-
-def references(kind: Ints, claim: AnswerClaim) -> References:
-    """Reference sets besides that of all unanswered rows; None where one is that of all.
-
-    A new row could have been any of the rows that would have left the rule as it is. Had a row been new instead, only
-    the failed test would have had other counts (m, e): without it, and with the new row. So wrong rows of the block
-    between the thresholds drop out where (m - 1, e - 1) would pass, for a row below the block; and for the top label
-    of a row in the block wrong ones where (m, e - 1) would pass, and rows below where (m + 1, e) would.
-    """
-    if claim.failed is None:
-        return References(None, None)
-    m, e = claim.failed
-    others = kind != WRONG if e and claim.passes(m - 1, e - 1) else None
-    top = np.ones(len(kind), dtype=np.bool_)
-    if e and claim.passes(m, e - 1):
-        top &= kind != WRONG
-    if claim.passes(m + 1, e):
-        top &= kind != LOWER
-    return References(others, None if top.all() else top)
+    others, top = np.ones((2, len(kind)), dtype=np.bool_)
+    if claim.failed is not None:
+        m, e = claim.failed
+        if e and claim.passes(m - 1, e - 1):
+            others &= kind != WRONG
+        if e and claim.passes(m, e - 1):
+            top &= kind != WRONG
+        if claim.passes(m + 1, e):
+            top &= kind != LOWER
+    return others, top
 
 
 def set_thresholds(scores: Pairs, kind: Ints, claim: AnswerClaim, alpha: Alpha) -> tuple[complex, complex]:
@@ -316,13 +275,9 @@ def set_thresholds(scores: Pairs, kind: Ints, claim: AnswerClaim, alpha: Alpha) 
 
     One for every label, and one, at least as large, for the top label of rows between the two thresholds of the rule.
     """
-    other = references(kind, claim)
-    found = [_order_statistic(scores, alpha)]
-    if other.others is not None:
-        found.append(_order_statistic(scores[other.others], alpha))
-    mine = np.sort(found)[-1]
-    top = mine if other.top is None else np.sort([mine, _order_statistic(scores[other.top], alpha)])[-1]
-    return complex(mine), complex(top)
+    others, top = references(kind, claim)
+    of_all, of_others, of_top = (_order_statistic(scores[rows], alpha) for rows in (slice(None), others, top))
+    return np.sort([of_all, of_others])[-1], np.sort([of_all, of_others, of_top])[-1]
 
 
 def _order_statistic(scores: Pairs, alpha: Alpha) -> complex:
@@ -337,7 +292,7 @@ def kinds_of(score: Floats, right: Bools, claim: AnswerClaim) -> Ints:
 
 def check_rows_for(error: Fraction, delta: Fraction, n_rows: int, which: str) -> None:
     """Refuse too few rows to prove anything, before the work."""
-    from thermoset.metrics.planning import fewest_answers  # noqa: PLC0415 - documents without a rule do without SciPy
+    from thermoset.metrics.planning import fewest_answers  # noqa: PLC0415 - as in `propose`
 
     least = fewest_answers(error, delta)
     if n_rows < least:
@@ -353,18 +308,13 @@ def check_rows_for(error: Fraction, delta: Fraction, n_rows: int, which: str) ->
 class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A fitted rule as a file."""
 
-    format: str = _FORMAT
-    schema: int = _SCHEMA
+    format: str = "thermoset answer rule"
+    schema: int = 1
     joint: bool
     random_state: int
     claims: Annotated[tuple[AnswerClaim, ...], Meta(min_length=1)]
     group_names: tuple[str, ...] | None = None
     checksum: str = ""
-
-    def sealed(self) -> "_Document":
-        """With its checksum."""
-        content = msgspec.json.encode(msgspec.structs.replace(self, checksum=""))
-        return msgspec.structs.replace(self, checksum=hashlib.sha256(content).hexdigest())
 
 
 class AnswerRule(Estimator):
@@ -425,18 +375,17 @@ class AnswerRule(Estimator):
 
         level = check_row_values(score, "score", "fiu", "Pass a confidence, higher where an answer is surer.")
         correct = check_row_values(right, "right", "b", "Pass whether each answer was right.", len(level)).astype(bool)
-        bound, seed = read_error(self.answer), checked_seed(self.random_state)
+        bound, seed, level = read_error(self.answer), checked_seed(self.random_state), level.astype(np.float64)
         delta = 1 - exact_level(self.confidence, "confidence", "0.95")
         known = None if groups is None else read_groups(groups, len(level))
-        parts: Sequence[Ints] = [np.arange(len(level))]
-        if known is not None:
-            parts = [np.flatnonzero(known.codes == g) for g in range(len(known.names))]
-        together = len(parts) if self.joint else 1
         if known is None:
             check_rows_for(bound, delta, _n_proving(len(level)), "rows that prove it (four fifths of all)")
-        found = level.astype(np.float64)
+            parts: list[Any] = [slice(None)]
+        else:
+            parts = [known.codes == g for g in range(len(known.names))]
+        together = len(parts) if self.joint else 1
         claims = tuple(
-            _prove_part(found[rows], correct[rows], bound, str(self.confidence), together, seed) for rows in parts
+            _prove_part(level[rows], correct[rows], bound, str(self.confidence), together, seed) for rows in parts
         )
         names = None if known is None else known.names
         self._adopt(_Document(joint=bool(self.joint), random_state=seed, claims=claims, group_names=names))
@@ -464,17 +413,12 @@ class AnswerRule(Estimator):
         """Write one JSON document for `load`, completely or not at all."""
         if not hasattr(self, "claims_"):
             raise InputError("this AnswerRule is not fitted. Call fit first.")
-        target, content = as_path(path), msgspec.json.encode(self._document.sealed())
-        with errors_about(target, "written"), write_whole(target) as stream_:
-            stream_.write(msgspec.json.format(content, indent=1) + b"\n")
+        write_sealed(path, self._document)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "AnswerRule":
         """Read what `save` wrote."""
-        try:
-            document = _read(read_at_most(path, _MOST_BYTES))
-        except InputError as error:
-            raise FileFormatError(f"{path}: {error}") from None
+        document = read_sealed(path, _Document, "an answer rule", 2**26, _faults)
         first = document.claims[0]
         rule = cls(f"error<={first.error}", first.confidence, document.joint, document.random_state)
         rule._adopt(document)
@@ -488,6 +432,14 @@ class AnswerRule(Estimator):
         self.met_: bool | Bools = bool(thresholds[0] < np.inf) if one else thresholds < np.inf
 
 
+def _faults(document: _Document) -> Iterator[str]:
+    for claim in document.claims:
+        yield from claim.faults()
+    names = [""] if document.group_names is None else document.group_names
+    if not len(set(names)) == len(names) == len(document.claims):
+        yield "there must be one claim for each group"
+
+
 def _n_proving(n_rows: int) -> int:
     return n_rows - math.floor(n_rows * PROPOSING)
 
@@ -496,18 +448,23 @@ def _prove_part(score: Floats, right: Bools, bound: Fraction, confidence: str, t
     """The claim about rows with one threshold; a fifth of them propose it."""
     from thermoset.metrics.planning import fewest_answers  # noqa: PLC0415
 
-    n, proving = len(score), _n_proving(len(score))
-    order = stream(seed, "rows that propose").permutation(n)
+    proving = _n_proving(len(score))
+    order = stream(seed, "rows that propose").permutation(len(score))
     some, rest = order[proving:], order[:proving]
-    delta = (1 - exact_level(confidence, "confidence", "0.95")) / together
-    error = typed(bound)
-    if proving < fewest_answers(bound, delta) or len(some) < 2:
-        needed = math.ceil(fewest_answers(bound, delta) / (1 - PROPOSING))
-        failed = (proving, int(np.count_nonzero(~right[rest])))
+    delta, error = (1 - exact_level(confidence, "confidence", "0.95")) / together, typed(bound)
+    if proving < (fewest := fewest_answers(bound, delta)) or len(some) < 2:
         return AnswerClaim(
-            error=error, confidence=confidence, level="inf", below="-inf", rows=proving, answered=0, errors=0,
-            failed=failed, needed=needed, together=together,
-        )  # fmt: skip
+            error=error,
+            confidence=confidence,
+            level="inf",
+            below="-inf",
+            rows=proving,
+            answered=0,
+            errors=0,
+            failed=(proving, int(np.count_nonzero(~right[rest]))),
+            needed=math.ceil(fewest / (1 - PROPOSING)),
+            together=together,
+        )
     risk = _risk_of_ranks(score[some], right[some])
     proposal = propose(score[some], right[some], risk, TRUST_IN_RANKS, bound, delta, proving, seed)
     return prove(proposal, score[rest], right[rest], error, confidence, together)
@@ -526,32 +483,3 @@ def _risk_of_ranks(score: Floats, right: Bools) -> Floats:
         curvature = (features * (p * (1 - p))[:, None]).T @ features + 0.1 * np.eye(2)
         found = found + np.linalg.solve(curvature, slope)
     return np.asarray(1.0 / (1.0 + np.exp(features @ found)))
-
-
-def _read(content: bytes) -> _Document:
-    try:
-        head = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FileFormatError(f"is not a JSON document, or is damaged ({reason(error)}).") from None
-    if not isinstance(head, dict) or head.get("format") != _FORMAT:
-        raise FileFormatError("is not an answer rule saved by thermoset.")
-    if head.get("schema") != _SCHEMA:
-        raise FileFormatError(
-            f"was saved by a newer thermoset, or is damaged (schema {quoted(head.get('schema'))}; this one reads "
-            f"schema {_SCHEMA}). Upgrade thermoset."
-        )
-    try:
-        document = msgspec.json.decode(content, type=_Document)
-    except (msgspec.DecodeError, RecursionError, OverflowError) as error:
-        raise FileFormatError(f"is damaged or was edited: {reason(error)}.") from None
-    if document.sealed().checksum != document.checksum:
-        raise FileFormatError("is damaged or was edited: its checksum does not match. Save the rule again.")
-    names = document.group_names
-    faults = [fault for claim in document.claims for fault in claim.faults()]
-    if names is not None and (len(names) != len(document.claims) or len(set(names)) != len(names)):
-        faults.append("there must be one claim for each group")
-    if names is None and len(document.claims) != 1:
-        faults.append("there must be one claim")
-    if faults:
-        raise FileFormatError(f"is not a usable answer rule: {faults[0]}.")
-    return document

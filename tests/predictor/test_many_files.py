@@ -106,7 +106,7 @@ def test_every_file_has_its_predictions_as_if_it_were_alone(predictor, shards, t
     for name in ROWS:
         rows, alone = ts.load(shards / name), tmp_path / f"alone.{kind}"
         with open_predictions(alone, NAMES, p_values=len(NAMES) if p_values else None) as out:
-            out.write(*predictor.predict_arrays(rows), p=predictor.predict_p(rows) if p_values else None)
+            out.write(*predictor.predict_arrays(rows)[:3], p=predictor.predict_p(rows) if p_values else None)
         assert made[str(Path(name).with_suffix(f".{kind}"))] == alone.read_bytes()
     assert (done.rows, done.found, len(done.shards)) == (100, 0, 4)
 

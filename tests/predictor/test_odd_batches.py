@@ -46,7 +46,7 @@ def test_no_rows_have_no_answers(predictors, name, none):
     assert predictor.predict_set(none, **beside).shape == (0, 3)
     assert predictor.set_sizes(none, **beside).shape == (0,)
     assert predictor.predict_records(none, **beside) == []
-    assert [part.shape for part in predictor.predict_arrays(none, **beside)] == [(0,), (0,), (0, 3)]
+    assert [part.shape for part in predictor.predict_arrays(none, **beside)[:3]] == [(0,), (0,), (0, 3)]
     if name not in ("all rows", "shifted"):  # which have no p-values
         assert predictor.predict_p(none, **beside).shape == (0, 3)
         assert ts.conformal.p_summary(predictor.predict_p(none, **beside)).label.shape == (0,)

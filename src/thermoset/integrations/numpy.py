@@ -15,7 +15,7 @@ from thermoset.errors import InputError
 from thermoset.integrations.program.operations import Ranking, signed, u_of_ids
 from thermoset.integrations.program.predictor import DecidedOutputs, Outputs, Program, group_codes
 from thermoset.predictor.document import Document
-from thermoset.predictor.sets import DecidedArrays, Inference, PredictionArrays
+from thermoset.predictor.sets import Inference, PredictionArrays
 from thermoset.uniforms import checked_ids
 
 if TYPE_CHECKING:
@@ -150,11 +150,10 @@ class NumpyInference(Inference):
         found = self._run(data)
         return found.label, found.confidence
 
-    def arrays(self, data: Logits, ids: Any = None, weights: Any = None) -> PredictionArrays | DecidedArrays:
+    def arrays(self, data: Logits, ids: Any = None, weights: Any = None) -> PredictionArrays:
         """Label, confidence and set of each row."""
         found = self._run(data, ids, weights)
-        arrays = found.label, found.confidence, found.sets
-        return DecidedArrays(*arrays, found.action) if isinstance(found, DecidedOutputs) else PredictionArrays(*arrays)
+        return PredictionArrays(found.label, found.confidence, found.sets, getattr(found, "action", None))
 
     def decide(self, data: Logits, ids: Any = None, weights: Any = None) -> tuple[Bools, Ints]:
         """Sets (n, C) and actions (n,) of rows."""

@@ -1,11 +1,8 @@
 """Class shares of rows without labels, by EM on their probabilities p at T* (Saerens et al. 2002).
 
-The shares b that make the rows most likely maximise sum_i log sum_y (b_y / a_y) p_y(x_i), which is concave; each step
-makes b_y the mean over rows of (b_y / a_y) p_y / sum_j (b_j / a_j) p_j. The source a is the *mean probability* of each
-class over the conformal rows, not its share of their labels (Alexandari et al. 2020): rows like the conformal rows then
-have b = a, however biased the probabilities of a class are, and a class that is called too often does not look more
-frequent than it was. The target share of a class is its share of the conformal labels times b / a. Before such shares
-are compared, one row is added to each: few rows of a class say little about its share.
+Each step makes b_y the mean over rows of (b_y / a_y) p_y / sum_j (b_j / a_j) p_j. The source a is the *mean
+probability* of each class over the conformal rows, not its share of their labels (Alexandari et al. 2020); the target
+share of a class is its share of the conformal labels times b / a. docs/shift.md says why.
 """
 
 import math
@@ -61,13 +58,10 @@ UNIT = 2.0**-36
 class ShareReference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What class shares of later rows are estimated from, and how well that works on the conformal rows themselves.
 
-    `mean` and `spread` hold, as float32 of each class, the means of p and p (1 - p) over the conformal rows, with p the
-    probability of the class at T*. For the rest, conformal rows were weighted for other class shares, known ones, and
-    those were estimated without the labels. `coverage_loss` is how far sets for the estimated shares stayed below a
-    promised 90%, `accuracy_loss` how much less often the label of shifted probabilities is right than that of plain
-    ones, each the worse of random shares, on average, and shares that favour classes that sets miss. `bias` is the
-    error of estimated shares relative to the true ones, root mean square, beyond what it is for calibrated
-    probabilities.
+    `mean` and `spread`: float32 means, by class, of p and p (1 - p) over the conformal rows. For the rest, conformal
+    rows were weighted for other class shares, which were estimated without the labels: how far sets stayed below a
+    promised 90%, how much less often the likeliest label was right, each the worse of random shares and of shares that
+    favour missed classes; and the relative error of the shares beyond what it is for calibrated probabilities.
     """
 
     mean: bytes
@@ -95,15 +89,13 @@ class ShareReference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
                 f"{-self.accuracy_loss:+.3f}. Give the shares (priors=), or recalibrate on labelled rows of the target."
             )
 
-
-def broken_shares(reference: ShareReference, n_classes: int) -> Iterator[tuple[str, bool]]:
-    """What a reference must be, and whether it is not."""
-    lengths = {len(reference.mean), len(reference.spread)}
-    yield "shares must have one mean and one spread per class", lengths != {4 * n_classes}
-    numbers = np.frombuffer(reference.mean + reference.spread, "<f4")
-    yield "mean and spread of shares must be from 0 to 1", not bool(np.all((numbers >= 0) & (numbers <= 1)))
-    losses = reference.coverage_loss, reference.accuracy_loss, reference.bias
-    yield "losses of shares must be numbers", not all(map(math.isfinite, losses)) or reference.bias < 0
+    def cross_checks(self, n_classes: int) -> Iterator[tuple[bool, str]]:
+        """What is wrong in a reference that was read from a file."""
+        yield {len(self.mean), len(self.spread)} != {4 * n_classes}, "shares must have one mean and spread per class"
+        numbers = np.frombuffer(self.mean + self.spread, "<f4")
+        yield not np.all((numbers >= 0) & (numbers <= 1)), "mean and spread of shares must be from 0 to 1"
+        losses = self.coverage_loss, self.accuracy_loss, self.bias
+        yield not all(map(math.isfinite, losses)) or self.bias < 0, "losses of shares must be numbers"
 
 
 def learn_shares(data: Logits, temperature: float, scores: Pairs, random_state: int) -> ShareReference:
@@ -241,32 +233,9 @@ def estimate_priors(
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> PriorEstimate:
-    """Class shares of rows by EM on their probabilities at a temperature.
+    """Class shares of target rows, whose labels are ignored; `counts` (C,) are the source rows of each class.
 
-    Parameters
-    ----------
-    data : Logits
-        Target rows; labels are ignored.
-    temperature : float
-        T*, at which probabilities are calibrated on the source rows.
-    counts : int array (C,)
-        Source rows of each class.
-    reference : ShareReference, or None
-        What was learned from the source rows; where it says that the estimate would do harm, it is refused.
-    bootstrap, random_state : int
-        Number and seed of the resamples for the standard errors; 0 for none.
-    progress : function of two numbers
-        Called with how many of the resamples have come to rest.
-
-    Examples
-    --------
-    Rows that leave no doubt are counted:
-
-    >>> source = Logits(np.repeat(np.eye(2) * 1000.0, 50, axis=0), np.repeat([0, 1], 50))
-    >>> reference = learn_shares(source, 1.0, np.zeros(100, dtype=complex), 0)
-    >>> rows = Logits(np.repeat(np.eye(2) * 1000.0, [30, 70], axis=0))
-    >>> estimate_priors(rows, 1.0, np.array([50, 50]), reference, bootstrap=0).target.round(9).tolist()
-    [0.3, 0.7]
+    `bootstrap` resamples give the standard errors, and `progress` hears how many of them have come to rest.
     """
     n_resamples = whole_number(bootstrap, "bootstrap", 0, _MOST_RESAMPLES, "Try 200, or 0 for no standard errors.")
     seed, n_source = checked_seed(random_state), int(counts.sum())
@@ -303,8 +272,8 @@ def estimate_priors(
     if n_resamples:  # of the target rows, and of the source rows, whose labels move with their mean probabilities
         rng, spread = stream(seed, "source rows"), reference.spreads()[:, None]
         with_rows, beside = (
-            rng.gamma(1 / var, var, size=(len(mean), n_resamples))
-            for var in (_relative(mean - spread - mean**2, mean, n_source), _relative(spread, mean, n_source))
+            rng.gamma(1 / var, var, size=(len(mean), n_resamples))  # relative variances of means over rows
+            for var in (np.maximum(var / (n_source * mean**2), 1e-12) for var in (mean - spread - mean**2, spread))
         )
         start = _scale(np.repeat(np.maximum(found, _LEAST / len(data)), n_resamples, axis=1))
         step = _em_step(data, temperature, mean * with_rows, trial_keys(seed, range(n_resamples)))
@@ -314,11 +283,6 @@ def estimate_priors(
         known = reference.bias**2 * target * np.maximum(target, 1 / len(target)) + 1.0 / len(data) ** 2
         error = np.sqrt(np.minimum(resampled.var(axis=1, ddof=min(1, n_resamples - 1)) + known, 1.0))
     return PriorEstimate(source, target, error, len(data), n_resamples, bool(calm[0]))
-
-
-def _relative(variance: Floats, mean: Floats, n_rows: int) -> Floats:
-    """Relative variance of a mean over rows, above zero."""
-    return np.maximum(variance / (n_rows * mean**2), 1e-12)
 
 
 def _scale(shares: Floats) -> Floats:

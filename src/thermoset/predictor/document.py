@@ -5,12 +5,9 @@ from a good one. There is no time stamp: the same rows and seed give the same fi
 ignoring one could change a prediction.
 """
 
-import hashlib
-import os
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -28,16 +25,17 @@ from thermoset.conformal.recipe import Recipe
 from thermoset.conformal.scoring import Scoring
 from thermoset.data.groups import Groups
 from thermoset.data.guards import INPUT_KINDS
+from thermoset.decisions import Count
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import errors_about, read_at_most, write_whole
+from thermoset.io import sealed
+from thermoset.io.files import FilePath
 from thermoset.levels import exact_level
-from thermoset.predictor.class_shares import ShareReference, broken_shares
-from thermoset.predictor.label_shift import LabelShift, broken_shift
+from thermoset.predictor.class_shares import ShareReference
+from thermoset.predictor.label_shift import LabelShift
 from thermoset.predictor.leakage import RowKeys
 from thermoset.predictor.stored import (
     N_BANDS,
     ConfidenceReference,
-    Count,
     Measure,
     ReliabilityCounts,
     Stored,
@@ -60,7 +58,6 @@ UNDECIDED = "undecided_share"
 
 _SHOWN_BAND = 0.75, 0.85  # of confidence, in which people ask whether it can be trusted
 _LEAST_SHOWN = 20  # answers in it, below which a share says nothing
-_FORMAT = "thermoset predictor"
 _MOST_BYTES = 2**28  # a document for 100,000 classes has some 10 MB
 
 
@@ -134,7 +131,7 @@ class Document(Stored, frozen=True, kw_only=True, dict=True, omit_defaults=False
         Why; made for a level of its own. It is decoded when somebody asks for it.
     """
 
-    format: str = _FORMAT
+    format: str = "thermoset predictor"
     schema: int = SCHEMA
     recipe: Recipe
     alpha: str
@@ -319,153 +316,98 @@ class Document(Stored, frozen=True, kw_only=True, dict=True, omit_defaults=False
         return CalibrationScores(pairs, labels, scoring, self.grouping, of_class, groups, self.recipe.fallback, weights)
 
 
-class _Head(msgspec.Struct):
-    """What tells our files from others, and those of other schemas; read before the rest."""
-
-    format: str = ""
-    schema: int = 0
-
-
-def write_document(path: str | os.PathLike[str], document: Document) -> None:
+def write_document(path: FilePath, document: Document) -> None:
     """Write the document, whole or not at all."""
     if document.recipe.method.is_own:
         raise InputError(
             f"a predictor with a custom score ({quoted(document.recipe.method.title)}) cannot be saved: the file can "
             "only name built-in scores. Save the rows, and fit again."
         )
-    target = Path(path)
-    sealed = document.change(checksum=checksum_of(document))
-    content = msgspec.json.format(msgspec.json.encode(sealed), indent=1) + b"\n"
-    with errors_about(target, "written"), write_whole(target) as stream:
-        stream.write(content)
+    _refuse_own_calibrator(document)
+    sealed.write_sealed(path, document)
 
 
-def read_document(path: str | os.PathLike[str]) -> Document:
+def read_document(path: FilePath) -> Document:
     """Read a document and check what is in it."""
-    content = read_at_most(path, _MOST_BYTES)
-    try:
-        document = _decoded(content)
-        for requirement, broken in _broken_requirements(document):
-            if broken:
-                raise FileFormatError(f"is not a usable predictor: {requirement}.")
-    except InputError as error:  # a score's own complaint too: whatever is in the file is the file's fault
-        raise FileFormatError(f"{path}: {error}") from None
-    return document
+    return sealed.read_sealed(path, Document, "a predictor", _MOST_BYTES, _faults)
 
 
 def checksum_of(document: Document) -> str:
     """SHA-256 of everything in the document but the checksum itself."""
+    _refuse_own_calibrator(document)
+    return sealed.checksum_of(document)
+
+
+def _refuse_own_calibrator(document: Document) -> None:
     if document.correction is not None and not isinstance(document.correction, ClassCorrection):
         raise InputError(
             "a predictor with a calibrator of your own cannot be saved, monitored or sent to other processes: a "
             "document holds no code. Fit with calibration='auto', or correct the logits before they come here."
         )
-    content = msgspec.json.encode(document.change(checksum=""))
-    return hashlib.sha256(msgspec.json.format(content, indent=-1)).hexdigest()
 
 
-def _decoded(content: bytes) -> Document:
-    try:
-        head = msgspec.json.decode(content, type=_Head)
-    except msgspec.ValidationError:
-        head = _Head()
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FileFormatError(f"is not a JSON document, or is damaged ({reason(error)}).") from None
-    if head.format != _FORMAT:
-        raise FileFormatError("is not a predictor saved by thermoset.")
-    if head.schema != SCHEMA:
-        raise FileFormatError(
-            f"was saved by a newer thermoset, or is damaged (schema {quoted(head.schema)}; this one reads schema "
-            f"{SCHEMA}). Upgrade thermoset."
-        )
-    try:
-        document = msgspec.json.decode(msgspec.json.format(content, indent=-1), type=Document)
-        fits = checksum_of(document) == document.checksum
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:  # whole numbers: 64 bits
-        raise FileFormatError(f"is damaged or was edited: {reason(error)}.") from None
-    if not fits:
-        raise FileFormatError("is damaged or was edited: its checksum does not match. Save the predictor again.")
-    return document
+def _faults(made: Document) -> Iterator[str]:
+    """Where two parts of a document disagree; in an order in which what is read is there."""
+    yield from (fault for broken, fault in _cross_checks(made) if broken)
 
 
-def _broken_calibration(made: Document) -> Iterator[tuple[str, bool]]:
-    faults = [] if made.correction is None else made.correction.faults(made.n_classes)
-    faults += [] if made.confidence_map is None else made.confidence_map.faults()
-    yield from ((fault, True) for fault in faults)
+def _cross_checks(made: Document) -> Iterator[tuple[bool, str]]:
+    n_classes, recipe, came, names = made.n_classes, made.recipe, made.provenance, made.classes
+    grouping, groups, of_class, limits = made.grouping, made.group_of_class, made.by_class, recipe.method.limits
+    by_row, n_rows, score = grouping is not None and grouping.of_rows, sum(made.pool_rows), recipe.score
+    yield made.input_kind not in INPUT_KINDS, f"input_kind must be {' or '.join(INPUT_KINDS)}"
+    yield exact_level(recipe.alpha) > exact_level(made.alpha), "alpha of the sets must be at most alpha"
+    yield (
+        names is not None and not len(names) == len(set(names)) == n_classes,
+        "classes must be different, one per column",
+    )
+    yield score.learns or len(score.offsets(n_classes)) != n_classes, "the prior must have one number per class"
+    calibrated = [made.correction.faults(n_classes)] if made.correction is not None else []
+    calibrated += [made.confidence_map.faults()] if made.confidence_map is not None else []
+    yield from ((True, fault) for faults in calibrated for fault in faults)
     bins = {len(part) for one in made.reliability for part in (one.count, one.right, one.confidence)}
-    yield f"reliability must have {N_BANDS} bins", not bins <= {N_BANDS}
-
-
-def _broken_answers(made: Document) -> Iterator[tuple[str, bool]]:
-    if made.answers is None:
-        return
-    alone = made.grouping is None and made.shift is None and made.shares is None and not made.is_weighted
-    yield "answers must be those of one threshold without weights", not (alone and made.is_plain)
-    stored = None if made.scores is None else sum(made.pool_rows)
-    yield from ((fault, True) for fault in made.answers.faults(made.provenance.conformal_rows, stored))
-
-
-def _broken_requirements(made: Document) -> Iterator[tuple[str, bool]]:
-    """Where two parts of a document could disagree, and whether they do; in an order in which what is read is there."""
-    n_classes, recipe, came, score = made.n_classes, made.recipe, made.provenance, made.recipe.score
-    yield f"input_kind must be {' or '.join(INPUT_KINDS)}", made.input_kind not in INPUT_KINDS
-    yield "alpha of the sets must be at most alpha", exact_level(recipe.alpha) > exact_level(made.alpha)
-    names = made.classes
-    yield (
-        "classes must be different, one for each column",
-        names is not None and (len(names) != n_classes or len(set(names)) != n_classes),
-    )
-    yield "the prior must have one number per class", score.learns or len(score.offsets(n_classes)) != n_classes
-    yield from _broken_calibration(made)
-    limits, grouping = recipe.method.limits, made.grouping
-    yield (
-        "limits must be from 1 to n_classes, one per class",
-        recipe.needs_limits
-        or (limits is not None and (len(limits) != n_classes or not all(1 <= one <= n_classes for one in limits))),
-    )
-    by_row, groups = grouping is not None and grouping.of_rows, made.group_of_class
-    yield "group_names must be those of thresholds by group", (made.group_names is not None) != by_row
-    yield "group_names must be different", len(set(made.group_names or ())) != len(made.group_names or ())
+    yield not bins <= {N_BANDS}, f"reliability must have {N_BANDS} bins"
+    beyond = limits is not None and (len(limits) != n_classes or not all(1 <= one <= n_classes for one in limits))
+    yield recipe.needs_limits or beyond, "limits must be from 1 to n_classes, one per class"
+    yield (made.group_names is not None) != by_row, "group_names must be those of thresholds by group"
+    yield len(set(made.group_names or ())) != len(made.group_names or ()), "group_names must be different"
     clustered = grouping is not None and not by_row and not grouping.each_class
-    yield "group_of_class must be that of clustered classes", (groups is not None) != clustered
-    yield "group_of_class must have one entry per class", groups is not None and len(groups) != n_classes
-    of_class = made.by_class
-    n_pools = len(made.group_names) if made.group_names is not None else 1
-    n_pools = n_pools if of_class is None else len(np.unique(of_class))
-    yield "pool_rows must have one entry per pool", len(made.pool_rows) != n_pools
-    yield "pool_rows must be at most the conformal rows", not 0 < sum(made.pool_rows) <= came.conformal_rows
-    yield "sizes must count the conformal rows", bool(made.sizes) and sum(made.sizes) != came.conformal_rows
-    yield "sizes must be those of 0 to n_classes labels", len(made.sizes) > n_classes + 1
+    yield (groups is not None) != clustered, "group_of_class must be that of clustered classes"
+    yield groups is not None and len(groups) != n_classes, "group_of_class must have one entry per class"
+    n_pools = len(np.unique(of_class)) if of_class is not None else len(made.group_names or [""])
+    yield len(made.pool_rows) != n_pools, "pool_rows must have one entry per pool"
+    yield not 0 < n_rows <= came.conformal_rows, "pool_rows must be at most the conformal rows"
+    yield bool(made.sizes) and sum(made.sizes) != came.conformal_rows, "sizes must count the conformal rows"
+    yield len(made.sizes) > n_classes + 1, "sizes must be those of 0 to n_classes labels"
     if (seen := made.confidence) is not None:
-        rising = all(a < b for a, b in pairwise(seen.cuts)) and len(seen.counts) == len(seen.cuts) + 1
-        counted = sum(seen.counts) == came.conformal_rows
-        yield "confidence must count the conformal rows between rising cuts", not (rising and counted)
-    yield "there must be scores or thresholds, and not both", (made.scores is None) == (made.thresholds is None)
+        ascending = all(a < b for a, b in pairwise(seen.cuts)) and len(seen.counts) == len(seen.cuts) + 1
+        counted = ascending and sum(seen.counts) == came.conformal_rows
+        yield not counted, "confidence must count the conformal rows between ascending cuts"
+    yield (made.scores is None) == (made.thresholds is None), "there must be scores or thresholds, and not both"
     if (stored := made.thresholds) is not None:
-        by_class = of_class is not None or made.shift is not None
-        expected = n_classes if by_class else n_pools + (recipe.fallback is not None) + (made.answers is not None)
-        yield "thresholds must be pairs, one for each pool or class", {len(stored.value), len(stored.tie)} != {expected}
-        yield "thresholds must be numbers", bool(np.isnan(stored.pairs()).any())
+        expected = n_pools + (recipe.fallback is not None) + (made.answers is not None)
+        expected = n_classes if of_class is not None or made.shift is not None else expected
+        yield {len(stored.value), len(stored.tie)} != {expected}, "thresholds must be pairs, one for each pool or class"
+        yield bool(np.isnan(stored.pairs()).any()), "thresholds must be numbers"
     if made.shift is not None:
-        yield "shift must be that of one threshold for all classes", not made.is_plain or grouping is not None
-        yield from broken_shift(made.shift, n_classes, came.conformal_rows)
+        yield not made.is_plain or grouping is not None, "shift must be that of one threshold for all classes"
+        yield from made.shift.cross_checks(n_classes, came.conformal_rows)
     if made.scores is not None:
-        yield "scores must be those that set the threshold", not made.is_plain
+        yield not made.is_plain, "scores must be those that set the threshold"
         made.calibration_scores()
-        weights, n_rows = made.scores.own_weights(sum(made.pool_rows)), sum(made.pool_rows)
-        yield (
-            "weights must be those of one threshold",
-            weights is not None
-            and (
-                grouping is not None or made.shift is not None or int(weights.steps.max(initial=0)) != 2**weights.bits
-            ),
-        )
+        weights, alone = made.scores.own_weights(n_rows), grouping is None and made.shift is None
+        whole = weights is None or int(weights.steps.max(initial=0)) == 2**weights.bits
+        yield weights is not None and not (alone and whole), "weights must be those of one threshold"
         if made.shift is not None:
-            labels = made.scores.own_labels(n_rows, n_classes)
-            yield "shift must be that of the scores", not made.shift.is_of(labels)
-    yield from _broken_answers(made)
+            own = made.scores.own_labels(n_rows, n_classes)
+            yield not made.shift.is_of(own), "shift must be that of the scores"
+    if made.answers is not None:
+        alone = grouping is None and made.shift is None and made.shares is None and not made.is_weighted
+        yield not (alone and made.is_plain), "answers must be those of one threshold without weights"
+        n_stored = None if made.scores is None else n_rows
+        yield from ((True, fault) for fault in made.answers.faults(came.conformal_rows, n_stored))
     if made.shares is not None:
-        yield from broken_shares(made.shares, n_classes)
-    yield from made.row_keys.calibration.faults(came.calibration_rows)
-    yield from made.row_keys.conformal.faults(came.conformal_rows)
+        yield from made.shares.cross_checks(n_classes)
+    yield from made.row_keys.calibration.cross_checks(came.calibration_rows)
+    yield from made.row_keys.conformal.cross_checks(came.conformal_rows)
     exact_level(came.calibration_fraction)

@@ -89,19 +89,13 @@ class RowOptions(NamedTuple):
     u: Any = None
 
     def take(self, rows: Ints, n_rows: int) -> "RowOptions":
-        """Those of some of the rows."""
+        """Those of some of so many rows."""
         if self.ids is not None:
             checked_ids(self.ids, n_rows)
         return RowOptions(
             None if self.ids is None else np.array(self.ids, dtype=object)[rows],
             None if self.weights is None else checked_weights(self.weights, n_rows)[rows],
-        )
-
-    def rows(self, rows: Ints) -> "RowOptions":
-        """Those of some of the rows, of options that were checked."""
-        ids = None if self.ids is None else np.array(self.ids, dtype=object)[rows]
-        return RowOptions(
-            ids, None if self.weights is None else self.weights[rows], None if self.u is None else self.u[rows]
+            None if self.u is None else self.u[rows],
         )
 
 
@@ -146,8 +140,12 @@ def fit_split_document(
     grid = None if by_hand is None else [checked_temperature(by_hand, "temperature_sets")]
     how = checked_calibration(asked.calibration)
     _check_before_work(asked, candidates, calibration, conformal, options)
-    if numbers is None:  # the user's own split; parts of one array are of one kind
-        _check_kinds(input_kind_of(calibration), input_kind_of(conformal))
+    kinds = input_kind_of(calibration), input_kind_of(conformal)
+    if numbers is None and kinds[0] != kinds[1]:  # the user's own split; parts of one array are of one kind
+        raise InputError(
+            f"calibration and conformal rows must be of one kind; got {kinds[0]} and {kinds[1]}. Make both in the same "
+            "way, by Logits or by Logits.from_probabilities."
+        )
     rule = AnswerRequest.of(asked, calibration, conformal, options)
     parts = 1 if how == "temperature" else 2
     with rows_of_user(numbers):
@@ -175,7 +173,7 @@ def fit_split_document(
     recipe, drawn = choice.setting, learned.correction is not None
     if drawn and recipe.seed is not None and options.ids is None:
         options = options._replace(u=draw_uniforms(conformal, recipe.seed))
-    pool_options = options if answers is None else options.rows(some)
+    pool_options = options if answers is None else options.take(some, len(conformal))
     with judged_rows():
         sets = ConformalClassifier.of(recipe.change(alpha=choice.alpha)).fit(pool, **pool_options._asdict())
     if recipe.alpha != choice.alpha:
@@ -195,7 +193,7 @@ def fit_split_document(
         calibration_steps=learned.steps,
         n_classes=conformal.n_classes,
         classes=conformal.classes,
-        input_kind=input_kind_of(calibration),
+        input_kind=kinds[0],
         stored_choice=msgspec.Raw(msgspec.json.encode(choice)),
         measures=(),
         row_keys=RowKeys(calibration=KeySample.of(row_keys(calibration)), conformal=KeySample.of(row_keys(conformal))),
@@ -223,21 +221,15 @@ def fit_split_document(
     warn_of_missed_classes(sets.calibration_, sets.thresholds_, choice.alpha, conformal.classes)
     warn_of_zero_labels(sum(n_zero), len(calibration) + len(conformal))
     behind = document.pool_sizes.tolist() if document.is_plain else [len(calibration) + len(conformal)]
-    judged = judge_confidence(conformal, learned)
-    measures = *judged.measures, *set_measures(choice, behind, recipe)
-    if sets.calibration_.weights is None:
-        known = Inference(document)
-        reference = confidence_reference(known, calibration, conformal)
-        document = document.change(confidence=reference, reliability=judged.reliability)
-    else:  # the rest was measured where rows of small weight come from
-        measures = judged.measures
+    measures, reliability = judge_confidence(conformal, learned)
+    if sets.calibration_.weights is None:  # sets are otherwise measured where rows of small weight come from
+        reference = confidence_reference(Inference(document), calibration, conformal)
+        document = document.change(confidence=reference, reliability=reliability)
+        if answers is None:
+            measures += set_measures(choice, behind, recipe)
     if answers is not None:
-        document = document.change(sizes=_sizes(document, conformal, options))
-        measures = (
-            *judged.measures,
-            *coverage_measures(behind, recipe.alpha),
-            *answer_measures(document, conformal, options),
-        )
+        document, seen = _look_at_answers(document, conformal, options)
+        measures = (*measures, *coverage_measures(behind, recipe.alpha), *seen)
     document = document.change(measures=(*_unless_in_doubt(measures, signs), *_undecided(sets, conformal, options)))
     _warn_of_classes(document, calibration, conformal)
     return _with_shares(document, corrected[1], sets)
@@ -345,19 +337,15 @@ def _fields_of_answers(found: ProvedAnswers, sets: ConformalClassifier) -> dict[
     return fields
 
 
-def _sizes(document: Document, conformal: Logits, options: RowOptions) -> tuple[int, ...]:
-    sizes = Inference(document).sizes(conformal, options.ids)
-    return tuple(np.bincount(sizes).tolist())
-
-
-def answer_measures(document: Document, conformal: Logits, options: RowOptions) -> list[Measure]:
-    """What happens to the rows that are not answered, on the conformal rows: choices, reviews, sizes.
+def _look_at_answers(document: Document, conformal: Logits, options: RowOptions) -> tuple[Document, list[Measure]]:
+    """The document with the sizes of sets, and what happens to the conformal rows that are not answered.
 
     `plain_coverage` is what sets under the threshold of all rows together would have covered there.
     """
     known = Inference(document)
     sets, actions = known.decide(conformal, options.ids)
-    labels, left = conformal.require_labels("answer"), np.flatnonzero(actions != ANSWER)
+    sizes, labels = np.count_nonzero(sets, axis=1), conformal.require_labels("answer")
+    left = np.flatnonzero(actions != ANSWER)
     plain = ConformalClassifier.of(document.recipe).fit(
         known.correct(conformal), ids=options.ids, u=known.drawn_before(conformal, options.ids)
     )
@@ -367,11 +355,10 @@ def answer_measures(document: Document, conformal: Logits, options: RowOptions) 
         Measure(name="review_share", value=float(np.mean(actions == REVIEW))),
     ]
     if len(left):
-        sizes = np.count_nonzero(sets[left], axis=1)
-        made.append(Measure(name="unanswered_size", value=float(sizes.mean())))
+        made.append(Measure(name="unanswered_size", value=float(sizes[left].mean())))
         made.append(Measure(name="unanswered_coverage", value=float(sets[left, labels[left]].mean())))
         made.append(Measure(name="plain_coverage", value=float(hits[left].mean())))
-    return made
+    return document.change(sizes=tuple(np.bincount(sizes).tolist())), made
 
 
 # ---- what is asked for -----------------------------------------------------------------------------------------------
@@ -387,14 +374,6 @@ def candidates_of(asked: "TwoTemperaturePredictor") -> tuple[Recipe, ...]:
     return menu(
         asked.alpha, randomized=asked.randomized, allow_empty=asked.allow_empty, random_state=asked.random_state
     )
-
-
-def _check_kinds(calibration: str, conformal: str) -> None:
-    if calibration != conformal:
-        raise InputError(
-            f"calibration and conformal rows must be of one kind; got {calibration} and {conformal}. Make both in the "
-            "same way, by Logits or by Logits.from_probabilities."
-        )
 
 
 def _check_before_work(
@@ -497,7 +476,7 @@ def recalibrate_document(old: Document, conformal: Logits, options: RowOptions) 
         wanted = AnswerRequest(rule.claim.error, rule.review_above, old.recipe.random_state)
         check_rows_for(read_error(f"error<={wanted.error}"), rule.claim.delta, len(conformal), "rows")
         answers, some = prove_answers(rule.proposal, corrected, old.temperature, wanted)
-        pool, pool_options = corrected.take(some), options.rows(some)
+        pool, pool_options = corrected.take(some), options.take(some, len(conformal))
     signs = judge_rows(conformal)
     with judged_rows():
         sets = ConformalClassifier.of(old.recipe).fit(pool, **pool_options._asdict())
@@ -525,9 +504,8 @@ def recalibrate_document(old: Document, conformal: Logits, options: RowOptions) 
     law = coverage_measures(new.pool_sizes.tolist(), old.recipe.alpha)
     measures = _still_true(old, law, weighted)
     if answers is not None:
-        new = new.change(sizes=_sizes(new, conformal, options))
-        measures = [*(one for one in old.measures if one.name in OF_CONFIDENCE), *law]
-        measures += answer_measures(new, conformal, options)
+        new, seen_there = _look_at_answers(new, conformal, options)
+        measures = [*(one for one in old.measures if one.name in OF_CONFIDENCE), *law, *seen_there]
     new = new.change(measures=(*_unless_in_doubt(measures, signs), *_undecided(sets, conformal, options)))
     return _with_shares(new, corrected, sets)
 

@@ -7,7 +7,7 @@ sum_{s_i <= q_y} r(y_i) >= (1 - alpha)(sum_i r(y_i) + r(y)).
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -53,11 +53,7 @@ class LabelShift(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     @property
     def ratio(self) -> Floats:
-        """Target share / source share of each class, (C,); ones where all are equal, to the last bit.
-
-        >>> LabelShift(source=(0.5, 0.5), target=(0.2, 0.8), effective_rows=1.0).ratio.tolist()
-        [0.4, 1.6]
-        """
+        """Target share / source share of each class, (C,); ones where all are equal, to the last bit."""
         ratio: Floats = (np.array(self.target) + self.smoothing) / (np.array(self.source) + self.smoothing)
         return np.ones_like(ratio) if np.all(ratio == ratio[0]) else ratio
 
@@ -74,6 +70,19 @@ class LabelShift(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         source = shares_of(np.bincount(labels, minlength=len(self.source)))
         known = tuple(source.tolist()) == self.source and bool(np.any(weights > 0))
         return known and Weights.of(weights).effective_rows == self.effective_rows
+
+    def cross_checks(self, n_classes: int, n_rows: int) -> Iterator[tuple[bool, str]]:
+        """What is wrong in a shift that was read from a file."""
+        for name, shares, least in (("source", self.source, LEAST_SHARE), ("target", self.target, 0.0)):
+            within = len(shares) == n_classes and all(least <= share <= 1 for share in shares)
+            yield not within or abs(math.fsum(shares) - 1) > _NEAR, f"{name} must be shares, one per class"
+        rows, error = self.target_rows, self.error
+        yield not 0 < self.effective_rows <= n_rows * (1 + 1e-9), "effective_rows must be from 0 to the conformal rows"
+        yield rows is not None and not 1 <= rows <= MOST_HELD, f"target_rows must be from 1 to {MOST_HELD:,}"
+        yield error is not None and not self.estimated, "error must be that of estimated shares"
+        yield not 0 <= self.smoothing <= 1, "smoothing must be from 0 to 1"
+        outside = error is not None and not (len(error) == n_classes and all(0 < one <= 1 for one in error))
+        yield outside, "error must be above 0 and at most 1, one per class"
 
     def thresholds(self, scores: Pairs, labels: Ints, alpha: Alpha) -> Pairs:
         """The threshold of each class, (C,), from scores of rows with these labels.
@@ -93,10 +102,6 @@ def share_ends(shares: Floats, error: Floats, n_rows: int) -> tuple[Floats, Floa
     """95% intervals of estimated shares: Wilson's for as many rows as have these standard errors.
 
     A plain share +- 1.96 errors would miss shares of few rows too often: their errors are too small where they are.
-
-    >>> low, high = share_ends(np.array([0.0, 0.5]), np.array([0.01, 0.05]), 100)
-    >>> low.round(3).tolist(), high.round(3).tolist()
-    ([0.0, 0.404], [0.037, 0.596])
     """
     spread = shares * (1 - shares) + 1 / n_rows
     room = _NORMAL**2 / np.minimum(spread / error**2, n_rows)
@@ -106,11 +111,7 @@ def share_ends(shares: Floats, error: Floats, n_rows: int) -> tuple[Floats, Floa
 
 
 def shares_of(counts: Ints) -> Floats:
-    """Class shares from counts of rows; a class without rows counts as half a row.
-
-    >>> shares_of(np.array([3, 1, 0])).round(3).tolist()
-    [0.667, 0.222, 0.111]
-    """
+    """Class shares from counts of rows; a class without rows counts as half a row."""
     rows = np.where(counts > 0, counts, _ABSENT)
     shares: Floats = rows / rows.sum()
     return shares
@@ -177,38 +178,11 @@ def scores_and_labels(made: "Document") -> tuple[Pairs, Ints]:
     return found.scores, found.labels
 
 
-def broken_shift(shift: LabelShift, n_classes: int, n_rows: int) -> Iterator[tuple[str, bool]]:
-    """What a shift must be, and whether it is not."""
-    yield "source must be shares, one per class", not _are_shares(shift.source, n_classes, LEAST_SHARE)
-    yield "target must be shares, one per class", not _are_shares(shift.target, n_classes, 0.0)
-    yield "effective_rows must be from 0 to the conformal rows", not 0 < shift.effective_rows <= n_rows * (1 + 1e-9)
-    rows, error = shift.target_rows, shift.error
-    yield f"target_rows must be from 1 to {MOST_HELD:,}", rows is not None and not 1 <= rows <= MOST_HELD
-    yield "error must be that of estimated shares", error is not None and not shift.estimated
-    yield "smoothing must be from 0 to 1", not 0 <= shift.smoothing <= 1
-    if error is not None:
-        outside = len(error) != n_classes or not all(0 < one <= 1 for one in error)
-        yield "error must be above 0 and at most 1, one per class", outside
-
-
-def _are_shares(shares: Sequence[float], n_classes: int, least: float) -> bool:
-    within = len(shares) == n_classes and all(least <= share <= 1 for share in shares)
-    return within and abs(math.fsum(shares) - 1) <= _NEAR
-
-
 # ---- shares that a user gives ----------------------------------------------------------------------------------------
 
 
 def read_priors(given: Any, classes: tuple[str, ...] | None, n_classes: int) -> Floats:
-    """Class shares that a user gave, by name, by column number or in the order of columns, checked.
-
-    >>> read_priors({"bee": 0.25, "ant": 0.75}, ("ant", "bee"), 2)
-    array([0.75, 0.25])
-    >>> read_priors([0.5, 0.6], None, 2)
-    Traceback (most recent call last):
-        ...
-    thermoset.errors.InputError: priors must add up to 1; got 1.1. Divide by the sum.
-    """
+    """Class shares that a user gave, by name, by column number or in the order of columns, checked."""
     listed = _in_order(given, classes, n_classes) if isinstance(given, Mapping) else given
     try:
         shares = np.array(listed, dtype=np.float64)

@@ -3,13 +3,10 @@
 The document holds keys of its rows (`data.row_keys`), which match whatever file, order or type of floats the rows come
 back in. Of long parts the smallest keys are kept: a random sample, which estimates the matched rows without bias.
 
-Different rows can share a key: constant scores, questions that are asked twice, probabilities that a forest counts in
-hundredths. Keys that several rows of a part share are not kept, and fresh rows match some of the others by chance:
-where p pairs of n rows share a key, m fresh rows match about 2 p m / n keys (Good and Turing). The rule is:
-
-- leakage, which is refused: at least 5 rows and 1% match, by more keys than chance explains (p < 0.0001); or 90% match,
-  by at least 20 keys; or rows and labels are, as a whole, those of a part or of both;
-- a warning: at least 3 rows match, and chance does not explain it (no rows of the part share a key, or p < 0.01).
+Keys that several rows of a part share are not kept, and fresh rows match some of the others by chance: where p pairs of
+n rows share a key, m fresh rows match about 2 p m / n keys (Good and Turing). Refused as leakage: at least 5 rows and
+1% match, by more keys than chance explains (p < 0.0001); 90% match, by at least 20 keys; or rows and labels are, as a
+whole, those of a part or of both. A warning: at least 3 rows match, and chance does not explain it (p < 0.01).
 """
 
 import hashlib
@@ -66,15 +63,7 @@ class KeySample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     @classmethod
     def of(cls, keys: Keys, most: int = MOST_KEYS) -> "KeySample":
-        """What is kept of the keys of rows.
-
-        >>> sample = KeySample.of(np.array([7, 5, 9, 5], dtype=np.uint64))
-        >>> sample.numbers().tolist(), sample.pairs
-        ([7, 9], 1)
-        >>> sample = KeySample.of(np.array([7, 5, 9, 11], dtype=np.uint64), most=2)
-        >>> sample.numbers().tolist(), sample.below
-        ([5, 7], 9)
-        """
+        """What is kept of the keys of rows."""
         bound = min(N_KEYS, N_KEYS * 4 * most // max(len(keys), 1) + 1)  # more than are kept: some are shared
         looked_at = [some[some < bound] for some in _pieces(keys)]
         each, times = np.unique(np.concatenate([np.empty(0, np.uint64), *looked_at]), return_counts=True)
@@ -92,12 +81,9 @@ class KeySample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         """How many rows with these keys are among the `n_rows` rows that the sample is of."""
         from scipy.special import betainc  # noqa: PLC0415 - loading and predicting do without
 
-        kept, seen = self.numbers(), 0
-        matched = np.zeros(len(kept), dtype=np.bool_)
-        for some in _pieces(keys):
-            same = some[np.isin(some, kept)]
-            seen, matched = seen + len(same), matched | np.isin(kept, same)
-        n_keys = int(matched.sum())
+        kept = self.numbers()
+        same = np.concatenate([np.empty(0, np.uint64), *(some[np.isin(some, kept)] for some in _pieces(keys))])
+        seen, n_keys = len(same), int(np.isin(kept, same).sum())
         # Matched keys and pairs are about Poisson, with means in the ratio 2 m / n to 1: given their sum, binomial.
         ratio = 2 * len(keys) / max(n_rows - 1, 1)
         p_value = float(betainc(n_keys, self.pairs + 1, ratio / (1 + ratio))) if n_keys else 1.0
@@ -110,12 +96,12 @@ class KeySample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             estimated=self.below < N_KEYS,
         )
 
-    def faults(self, n_rows: int) -> Iterator[tuple[str, bool]]:
-        """What must hold of a sample that was read from a file, and whether it does not."""
-        yield "row keys must not outnumber the rows", self.once + 2 * self.pairs > n_rows
+    def cross_checks(self, n_rows: int) -> Iterator[tuple[bool, str]]:
+        """What is wrong in a sample that was read from a file."""
+        yield self.once + 2 * self.pairs > n_rows, "row keys must not outnumber the rows"
         keys = self.numbers()
         ascend = bool((keys[1:] > keys[:-1]).all()) and (not len(keys) or int(keys[-1]) < self.below)
-        yield "row keys must increase and stay below their bound", not ascend
+        yield not ascend, "row keys must increase and stay below their bound"
 
 
 def _pieces(keys: Keys) -> Iterator[Keys]:
@@ -159,17 +145,7 @@ class Leakage(NamedTuple):
 
 
 def find_leakage(document: "Document", data: Logits, keys: Keys | None = None) -> Leakage:
-    """How many of these rows, which need no labels, a predictor was fitted on; `keys` are theirs, where they are known.
-
-    >>> import thermoset as ts
-    >>> rng = np.random.default_rng(0)
-    >>> labels = rng.integers(0, 5, size=1000)
-    >>> data = ts.Logits(rng.normal(size=(1000, 5)) + 2 * np.eye(5)[labels], labels)
-    >>> predictor = ts.TwoTemperaturePredictor(prefer="small").fit(data.take(slice(0, 800)))
-    >>> leakage = find_leakage(predictor.document_, data.take(slice(600, 1000)))
-    >>> leakage.total, leakage.rows, leakage.leaked
-    (200, 400, True)
-    """
+    """How many of these rows, which need no labels, a predictor was fitted on; `keys` are theirs, where known."""
     came, n_rows = document.provenance, len(data)
     if data.labels is not None:  # the same as a whole, also where no row has a key of its own
         split = find_split(data, document)
@@ -218,11 +194,7 @@ def find_split(data: Logits, document: "Document", split_by: Any = None) -> tupl
 
 
 def fingerprint(data: Logits) -> str:
-    """SHA-256 of the rows, by way of the SHA-256 of each, and of their labels and class names.
-
-    >>> fingerprint(Logits([[1.0, 2.0]], [1])) == fingerprint(Logits([[1.0, 2.0]], [1]))
-    True
-    """
+    """SHA-256 of the rows, by way of the SHA-256 of each, and of their labels and class names."""
     digests = row_array((4, len(data)), np.uint64)
     map_rows(data, _row_digests, [digests])
     whole = hashlib.sha256(json.dumps([data.dtype.str, data.n_rows, data.n_classes, data.classes]).encode())

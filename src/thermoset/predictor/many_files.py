@@ -30,7 +30,7 @@ from thermoset.io.files import FilePath, as_path, check_folder, errors_about, lo
 from thermoset.io.finding import Where
 from thermoset.io.opening import BLOCK_BYTES, LogitBlocks
 from thermoset.io.roles import checked_columns
-from thermoset.predictor.sets import ACTIONS, DecidedArrays
+from thermoset.predictor.sets import ACTIONS
 from thermoset.quoting import printable, quoted
 
 if TYPE_CHECKING:
@@ -361,7 +361,7 @@ def predict_shard(
                     if isinstance(block, TopLogits)
                     else 0
                 )
-            done = [ACTIONS[one] for one in answers.actions] if isinstance(answers, DecidedArrays) else None
+            done = None if answers.actions is None else [ACTIONS[one] for one in answers.actions]
             written.write(*answers[:3], ids=ids, groups=block.groups, p=p, actions=done)
             rows += len(block)
             if progress is not None:

@@ -1,10 +1,8 @@
 """What a predictor is measured to do when it is made, with intervals: the numbers a document carries."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thermoset.calibration.calibrator import CalibratedSoftmax, Calibration
 from thermoset.conformal.recipe import Recipe
@@ -16,8 +14,7 @@ from thermoset.metrics.probabilities import reliability_from_confidence
 from thermoset.predictor.sets import Inference
 from thermoset.predictor.stored import MOST_CUTS, ConfidenceReference, Measure, ReliabilityCounts
 from thermoset.rows import top_labels
-from thermoset.tuning.choice import Choice, Outlook
-from thermoset.tuning.preferences import Words
+from thermoset.tuning.choice import Choice
 
 OF_CONFIDENCE = tuple(f"{loss}_{kind}" for loss in ("nll", "ece") for kind in ("before", "temperature", "after"))
 """Measures that no level has a part in."""
@@ -25,71 +22,50 @@ OF_CONFIDENCE = tuple(f"{loss}_{kind}" for loss in ("nll", "ece") for kind in ("
 _NORMAL = 1.96
 
 
-class Judged(NamedTuple):
-    """What the conformal rows, which no step of the calibration has seen, say of its confidence."""
+def judge_confidence(
+    conformal: Logits, learned: Calibration
+) -> tuple[tuple[Measure, ...], tuple[ReliabilityCounts, ...]]:
+    """Log-loss and ECE before calibration and after it, and after T* alone where there are more steps.
 
-    measures: tuple[Measure, ...]
-    reliability: tuple[ReliabilityCounts, ...]
-
-
-def judge_confidence(conformal: Logits, learned: Calibration) -> Judged:
-    """Log-loss and ECE before calibration and after it, and after T* alone where there are more steps."""
+    They are measured on the conformal rows, which no step of the calibration has seen.
+    """
     plain = learned.correction is None and learned.confidence_map is None
     stages = {"T = 1": (CalibratedSoftmax(1.0), conformal)}
     if not plain:
         stages["T* alone"] = CalibratedSoftmax(learned.plain_temperature), conformal
     done = CalibratedSoftmax(learned.scaler.temperature_, learned.confidence_map), learned.correct(conformal)
     stages["T*" if plain else "all steps"] = done
-    labels, losses, errors, counts = conformal.require_labels("measuring"), {}, [], []
+    labels, losses, errors, counts = conformal.require_labels("measuring"), [], [], []
     kinds = ("before", "after") if plain else ("before", "temperature", "after")
     for kind, (name, (softmax, rows)) in zip(kinds, stages.items(), strict=True):
-        confidence, losses[f"nll_{kind}"] = softmax.confidence_and_loss(rows)
+        confidence, loss = softmax.confidence_and_loss(rows)
+        finite = loss[np.isfinite(loss)]  # the rows that T* is fitted on: those whose label has a probability
+        if finite.size > 1:
+            mean, reach = float(finite.mean()), _NORMAL * float(finite.std(ddof=1) / np.sqrt(len(finite)))
+            losses.append(Measure(name=f"nll_{kind}", value=mean, low=mean - reach, high=mean + reach))
         right = top_labels(rows) == labels
         estimate = reliability_from_confidence(confidence, right, learned.scaler.n_bins).ece_estimate()
         errors.append(Measure(name=f"ece_{kind}", **estimate._asdict()))
         counts.append(ReliabilityCounts.of(name, confidence, right))
-    return Judged((*_nlls(losses), *errors), tuple(counts))
+    return (*losses, *errors), tuple(counts)
 
 
 def set_measures(choice: Choice, pool_sizes: Sequence[int], recipe: Recipe) -> tuple[Measure, ...]:
     """Size, class gap and coverage of the sets."""
     at = choice.outlook
-    return (
-        *(coverage_measures(pool_sizes, recipe.alpha) if recipe.grouping is None else []),
-        Measure(name="avg_size", value=at.size, low=at.size_ends[0], high=at.size_ends[1]),
-        Measure(name="empty_share", value=at.empty_share, low=None, high=None),
-        *_gaps(at, choice.words),
-    )
-
-
-def _gaps(at: Outlook, words: Words) -> list[Measure]:
-    """The class or group gap with its interval, and TopCovGap where each of these has rows enough to carry it."""
-    made = []
+    measures = coverage_measures(pool_sizes, recipe.alpha) if recipe.grouping is None else []
+    measures.append(Measure(name="avg_size", value=at.size, low=at.size_ends[0], high=at.size_ends[1]))
+    measures.append(Measure(name="empty_share", value=at.empty_share))
     if at.class_gap is not None and at.class_gap_ends is not None:
         low, high = at.class_gap_ends
-        made.append(Measure(name=f"{words.one}_gap", value=at.class_gap, low=low, high=high))
+        measures.append(Measure(name=f"{choice.words.one}_gap", value=at.class_gap, low=low, high=high))
     if at.top_gap is not None:
-        made.append(Measure(name=words.top_gap, value=at.top_gap, low=None, high=None))
-    return made
-
-
-def _nlls(losses: dict[str, NDArray[np.float64]]) -> list[Measure]:
-    """Means over the rows that T* is fitted on: those whose label has a probability. None if no label has one."""
-    made = []
-    for name, loss in losses.items():
-        finite = loss[np.isfinite(loss)]
-        if finite.size > 1:
-            made.append(_within(name, float(finite.mean()), float(finite.std(ddof=1) / np.sqrt(len(finite)))))
-    return made
+        measures.append(Measure(name=choice.words.top_gap, value=at.top_gap))
+    return tuple(measures)
 
 
 def coverage_measures(pool_sizes: Sequence[int], alpha: Alpha) -> list[Measure]:
-    """Mean and central 95% of the coverage of one fitted predictor, by the exact law; none for thresholds by class.
-
-    >>> [made] = coverage_measures([999], 0.1)  # k = 900 of n + 1 = 1000
-    >>> made.value, round(made.low, 3), round(made.high, 3)
-    (0.9, 0.881, 0.918)
-    """
+    """Mean and central 95% of the coverage of one fitted predictor, by the exact law; none for thresholds by class."""
     if len(pool_sizes) > 1:
         return []
     n = pool_sizes[0]
@@ -98,10 +74,6 @@ def coverage_measures(pool_sizes: Sequence[int], alpha: Alpha) -> list[Measure]:
         return [Measure(name="coverage", value=1.0, low=1.0, high=1.0)]
     low, high = conformal_coverage_distribution(n, alpha).ppf([0.025, 0.975])
     return [Measure(name="coverage", value=k / (n + 1), low=float(low), high=float(high))]
-
-
-def _within(name: str, value: float, error: float) -> Measure:
-    return Measure(name=name, value=value, low=value - _NORMAL * error, high=value + _NORMAL * error)
 
 
 def confidence_reference(known: Inference, calibration: Logits, conformal: Logits) -> ConfidenceReference | None:

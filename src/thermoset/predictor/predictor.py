@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from copy import copy
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,13 +14,14 @@ import thermoset.predictor as package  # its modules of fitting, checking and sh
 from thermoset.conformal.groupings import GroupingLike
 from thermoset.data import as_logits
 from thermoset.data.estimator import Estimator, predict_data, remember_classes, require_fitted, split_data
-from thermoset.errors import InputError
+from thermoset.errors import InputError, MissingExtraError
 from thermoset.levels import Alpha
 from thermoset.predictor.document import STORED_BY_DEFAULT, Document, read_document, write_document
-from thermoset.predictor.sets import ACTIONS, DecidedArrays, Inference, Prediction, PredictionArrays
+from thermoset.predictor.sets import ACTIONS, Inference, Prediction, PredictionArrays
 from thermoset.quoting import quoted
 from thermoset.rows import memory_budget
 from thermoset.scores import ScoreLike
+from thermoset.text_tables import html_paragraphs
 
 if TYPE_CHECKING:
     from thermoset.calibration.calibrator import Calibrator
@@ -356,7 +358,7 @@ class TwoTemperaturePredictor(Estimator):
 
     def predict_arrays(
         self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
-    ) -> PredictionArrays | DecidedArrays:
+    ) -> PredictionArrays:
         """Label, confidence and set of each row, as arrays, in one pass; with `answer` also the action of each."""
         data = predict_data(self, logits, groups)
         return self._inference.arrays(data, ids, weights)
@@ -473,7 +475,24 @@ class TwoTemperaturePredictor(Estimator):
         """What a notebook shows of a fitted predictor: the recommendation, what sets will look like, and the curves."""
         if not hasattr(self, "document_"):
             return None
-        return package.shown.predictor_html(self.document_)
+        made, choice = self.document_, self.choice_
+        head = f"{choice.setting.kind}, alpha = {made.recipe.alpha}: T* = {made.temperature:.3f}."
+        if made.is_moved:
+            head += f" The rest refers to alpha = {choice.alpha}, for which T-hat was chosen."
+        if made.shift is not None:
+            head += " It was adjusted for other class shares (label shift) than those shown here."
+        head += f" {choice.sentences[0]}"
+        if made.is_weighted:
+            head += (
+                f" Conformal rows have weights: {made.provenance.conformal_rows:,} rows are worth "
+                f"{made.effective_rows:,.1f} equally weighted rows, and rows to predict need weights too."
+            )
+        drawn = ""
+        with suppress(MissingExtraError, ArithmeticError, ValueError):  # no Matplotlib, or numbers beyond any axis
+            from thermoset.plots import choice_figure, inline  # noqa: PLC0415 - which only notebooks need
+
+            drawn = inline(choice_figure(choice, made.temperature), f"Sizes and {choice.words.gap} against temperature")
+        return f"{html_paragraphs(head)}{choice.to_table().to_html()}{drawn}"
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         """Notebooks prefer this to `_repr_html_`; scikit-learn's shows parameters, which is right before `fit`."""

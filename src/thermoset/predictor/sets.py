@@ -1,9 +1,7 @@
 """What a document says of rows: labels, confidence, probabilities and sets. Every answer of a predictor is from here.
 
-Where classes are corrected, everything is made from the corrected rows, but for u, which comes from the raw logits.
-Probabilities are the softmax at T*, with the confidence map where there is one. Under label shift the probability of y
-is p(y) r(y) / sum_j p(j) r(j), with p as before and r = target share / source share; the likeliest label may then be
-another than that of the largest logit.
+Where classes are corrected, everything comes from the corrected rows, but for u, which comes from the raw logits. Under
+label shift the probability of y is p(y) r(y) / sum_j p(j) r(j), r = target share / source share.
 """
 
 from collections.abc import Sequence
@@ -17,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.arrays import Block, Bools, Floats, Ints, Pairs
-from thermoset.arrays import pairs as as_pairs
 from thermoset.calibration.calibrator import CalibratedSoftmax
 from thermoset.calibration.confidence import block_odds, top_odds
 from thermoset.conformal.bounds import middle_confidences
@@ -55,11 +52,15 @@ class Prediction(NamedTuple):
 
 
 class PredictionArrays(NamedTuple):
-    """The same of some rows as arrays: labels (n,) as column numbers, their confidence (n,), and sets (n, C)."""
+    """The same of some rows as arrays: labels (n,) as column numbers, their confidence (n,), and sets (n, C).
+
+    `actions` (n,) are places in `ACTIONS` where the predictor has an answer rule, else None.
+    """
 
     labels: NDArray[np.int64]
     confidence: NDArray[np.float64]
     sets: NDArray[np.bool_]
+    actions: NDArray[np.int64] | None = None
 
     def records(self, names: Sequence[str | int]) -> list[Prediction]:
         """One record per row, with class names.
@@ -68,34 +69,16 @@ class PredictionArrays(NamedTuple):
         >>> found.records(["ant", "bee", "cow"])
         [Prediction(label='bee', confidence=0.75, set=('bee', 'cow'))]
         """
-        return _records(self, [None] * len(self.labels), names)
-
-
-class DecidedArrays(NamedTuple):
-    """The same of a predictor with an answer rule; actions : int64 (n,), places in `ACTIONS`."""
-
-    labels: NDArray[np.int64]
-    confidence: NDArray[np.float64]
-    sets: NDArray[np.bool_]
-    actions: NDArray[np.int64]
-
-    def records(self, names: Sequence[str | int]) -> list[Prediction]:
-        """One record per row, with class names."""
-        return _records(self, [ACTIONS[one] for one in self.actions.tolist()], names)
-
-
-def _records(
-    found: PredictionArrays | DecidedArrays, actions: Sequence[str | None], names: Sequence[str | int]
-) -> list[Prediction]:
-    # An object for each label of a set, none for those left out; in two dimensions NumPy takes three times as long.
-    rows, columns = np.divmod(np.flatnonzero(found.sets), found.sets.shape[1])
-    members = [names[column] for column in columns.tolist()]
-    ends = np.searchsorted(rows, np.arange(len(found.sets) + 1)).tolist()
-    labels, confidence = found.labels.tolist(), found.confidence.tolist()
-    return [
-        Prediction(names[label], sure, tuple(members[start:end]), action)
-        for label, sure, (start, end), action in zip(labels, confidence, pairwise(ends), actions, strict=True)
-    ]
+        # An object for each label of a set, none for those left out; in two dimensions NumPy takes three times as long.
+        rows, columns = np.divmod(np.flatnonzero(self.sets), self.sets.shape[1])
+        members = [names[column] for column in columns.tolist()]
+        ends = np.searchsorted(rows, np.arange(len(self.sets) + 1)).tolist()
+        actions = [None] * len(self.labels) if self.actions is None else [ACTIONS[one] for one in self.actions.tolist()]
+        found = zip(self.labels.tolist(), self.confidence.tolist(), pairwise(ends), actions, strict=True)
+        return [
+            Prediction(names[label], confidence, tuple(members[start:end]), action)
+            for label, confidence, (start, end), action in found
+        ]
 
 
 class AnswerCut(NamedTuple):
@@ -183,16 +166,14 @@ class Inference:
 
     def _unanswered_thresholds(self, rule: StoredAnswers) -> Pairs:
         """The threshold (1, 1, 1) of rows that are not answered; `answers` says where rows are cut."""
-        made = self.document
+        made, claim = self.document, rule.claim
         if made.thresholds is not None:
-            q, top = made.thresholds.pairs()
+            found = made.thresholds.pairs()[:, None, None]
         else:
             scores = self.calibration_scores.scores
-            q, top = set_thresholds(scores, rule.kind_of_rows, rule.claim, self.recipe.alpha)
-        found = as_pairs([[[q.real]], [[top.real]]], [[[q.imag]], [[top.imag]]])
-        claim, larger = rule.claim, bool(found[1, 0, 0] > found[0, 0, 0])
-        cut = claim.threshold, float(claim.below), found[1:] if larger else None
-        self.answers = AnswerCut(made.temperature, *cut, rule.review_above)
+            found = np.array(set_thresholds(scores, rule.kind_of_rows, claim, self.recipe.alpha))[:, None, None]
+        top = found[1:] if found[1, 0, 0] > found[0, 0, 0] else None
+        self.answers = AnswerCut(made.temperature, claim.threshold, float(claim.below), top, rule.review_above)
         return found[:1]
 
     @property
@@ -234,11 +215,11 @@ class Inference:
         if self.document.answers is None:
             return found
         claim = self.document.answers.claim
-        other = references(self.document.answers.kind_of_rows, claim)
-        if other.others is not None:  # of several references the one that says most, as sets have the largest threshold
-            found = np.maximum(found, known.take(other.others).p_values(rows, seed, u=u, v=v, ids=ids))
-        if other.top is not None:
-            tops, row = known.take(other.top).p_values(rows, seed, u=u, v=v, ids=ids), np.arange(len(rows))
+        others, top = references(self.document.answers.kind_of_rows, claim)
+        if not others.all():  # of several references the one that says most, as sets have the largest threshold
+            found = np.maximum(found, known.take(others).p_values(rows, seed, u=u, v=v, ids=ids))
+        if not top.all():
+            tops, row = known.take(top).p_values(rows, seed, u=u, v=v, ids=ids), np.arange(len(rows))
             label, g = top_labels(rows), top_odds(rows, self.document.temperature)[0]
             own = np.maximum(found[row, label], tops[row, label])
             found[row, label] = np.where(g >= float(claim.below), own, found[row, label])
@@ -293,8 +274,8 @@ class Inference:
     def sizes(self, data: Logits, ids: Any = None, weights: Any = None) -> Ints:
         """Set sizes (n,); the sets are not formed where a threshold serves all classes."""
         if self.answers is not None:
-            counted: Ints = np.count_nonzero(self.decide(data, ids, weights)[0], axis=1).astype(np.int64)
-            return counted
+            counts: Ints = np.count_nonzero(self.sets(data, ids, weights), axis=1).astype(np.int64)
+            return counts
         sizes: Ints = self._predict(predict_sizes, data, ids, weights)
         return sizes
 
@@ -312,8 +293,7 @@ class Inference:
         return sets, actions[:, 0]
 
     def _predict(self, predict: Any, data: Logits, ids: Any, weights: Any) -> Any:
-        at = self.rows(data, ids, weights)
-        rows = self.correct(data)
+        at, rows = self.rows(data, ids, weights), self.correct(data)
         return predict(rows, at.scoring.score, at.scoring.temperature, at.randomness, at.thresholds, at.groups)[0]
 
     def probabilities(self, data: Logits) -> Floats:
@@ -339,21 +319,20 @@ class Inference:
         map_rows(data, _tops_of_block, [labels, confidence], fixed=[self.softmax])
         return labels, confidence
 
-    def arrays(self, data: Logits, ids: Any = None, weights: Any = None) -> PredictionArrays | DecidedArrays:
+    def arrays(self, data: Logits, ids: Any = None, weights: Any = None) -> PredictionArrays:
         """Label, confidence and set of each row, in one pass."""
         if tops_of(data) is not None and self.correction is None:
             return PredictionArrays(*self.confidences(data), self.sets(data, ids, weights))
         rows, data = self.rows(data, ids, weights), self.correct(data)
         if type(data) is Logits and len(data) <= block_rows(data.n_classes):  # a single row waits for no machinery
-            found, (sets, actions) = self.softmax.top_of_block(data.logits), rows.decide(data.logits)
-            return PredictionArrays(*found, sets) if self.answers is None else DecidedArrays(*found, sets, actions)
-        labels, confidence = np.empty((len(data), 1), dtype=np.int64), np.empty((len(data), 1))
-        sets, done = np.empty((len(data), data.n_classes), dtype=np.bool_), np.empty((len(data), 1), dtype=np.int64)
-        map_rows(
-            data, _arrays_of_block, [labels, confidence, sets, done], per_row=[rows], fixed=[self.softmax], axis=-2
-        )
-        found = labels[:, 0], confidence[:, 0]
-        return PredictionArrays(*found, sets) if self.answers is None else DecidedArrays(*found, sets, done[:, 0])
+            (labels, confidence), (sets, actions) = self.softmax.top_of_block(data.logits), rows.decide(data.logits)
+        else:
+            labels, confidence = np.empty((len(data), 1), dtype=np.int64), np.empty((len(data), 1))
+            sets, actions = np.empty((len(data), data.n_classes), dtype=np.bool_), np.empty_like(labels)
+            out = [labels, confidence, sets, actions]
+            map_rows(data, _arrays_of_block, out, per_row=[rows], fixed=[self.softmax], axis=-2)
+            labels, confidence, actions = labels[:, 0], confidence[:, 0], actions[:, 0]
+        return PredictionArrays(labels, confidence, sets, None if self.answers is None else actions)
 
 
 def _decide_block(block: Block, rows: RowSets) -> tuple[Bools, Ints]:

@@ -1,12 +1,11 @@
 """What a predictor's document stores of the rows behind it: scores, thresholds, answers, confidence, measurements.
 
-Scores are packed as rising whole numbers, which JSON holds as base64. What is stored of each number is its distance
-from the one before: half a byte that says how many bytes it takes, and those bytes. zlib would save another tenth, but
-gives other bytes in other versions, where the same rows should give the same file.
+Scores are stored as ascending whole numbers, each by its distance from the one before: half a byte says how many bytes
+that takes. zlib would save another tenth, but gives other bytes in other versions.
 """
 
-import math
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -14,10 +13,9 @@ from msgspec import Meta
 
 from thermoset.arrays import Bools, Floats, Ints, Keys, Pairs
 from thermoset.arrays import pairs as as_pairs
-from thermoset.bounds import COLDEST, HOTTEST, MOST_HELD
+from thermoset.bounds import COLDEST, HOTTEST
 from thermoset.conformal.calibration_scores import CalibrationScores, Weights
-from thermoset.decisions import WRONG, AnswerClaim, Proposal, word
-from thermoset.decisions import Number as AnswerLevel
+from thermoset.decisions import WRONG, AnswerClaim, Count, Number, Proposal, word
 from thermoset.errors import FileFormatError
 
 MOST_STORED = 10_000_000
@@ -29,11 +27,8 @@ N_BANDS = 20
 MOST_CUTS = 63
 """Cut points of confidence, at most: 64 bins show any change that matters, and take a kilobyte."""
 
-_SIGN = np.uint64(1 << 63)
-
-Count = Annotated[int, Meta(ge=0, le=MOST_HELD)]
 Temperature = Annotated[float, Meta(ge=COLDEST, le=HOTTEST)]
-Number = float | Literal["inf", "-inf"]  # JSON has no infinity: those two are words
+_SIGN = np.uint64(1 << 63)
 _BYTES = 8
 _ONE = np.uint64(1)
 
@@ -50,29 +45,20 @@ class Thresholds(Stored, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, thresholds: Pairs) -> "Thresholds":
-        """Write down thresholds of any shape, one after the other.
-
-        >>> Thresholds.of(as_pairs([[0.5, math.inf]], 0.0)).pairs().real.tolist()
-        [0.5, inf]
-        """
-        return cls(value=_words(thresholds.real), tie=_words(thresholds.imag))
+        """Write down thresholds of any shape, one after the other."""
+        value, tie = (tuple(map(word, part.ravel().tolist())) for part in (thresholds.real, thresholds.imag))
+        return cls(value=value, tie=tie)
 
     def pairs(self) -> Pairs:
         """The thresholds, one after the other."""
         return as_pairs([float(one) for one in self.value], [float(one) for one in self.tie])
 
 
-def _words(numbers: Floats) -> tuple[Number, ...]:
-    return tuple(("inf" if one > 0 else "-inf") if math.isinf(one) else one for one in numbers.ravel().tolist())
-
-
 class StoredScores(Stored, frozen=True, kw_only=True):
-    """The label scores of the conformal rows, sorted within their pools: for thresholds and p-values at every level.
+    """The label scores of the conformal rows, sorted within their pools, which thresholds and p-values follow from.
 
-    Neighbours are close, so a float64 is read as a whole number in the same order, and those are packed: 12
-    to 14 bytes a row instead of 16, a third more as the base64 of JSON. Where one threshold serves all classes, the
-    label of each score is stored too, in as few bytes as the number of classes needs: thresholds for other class shares
-    weigh scores by their labels. Weights are the whole numbers that they count as (see
+    A float64 is read as a whole number in the same order, and those are packed. Where one threshold serves all classes,
+    the label of each score is stored too, for other class shares. Weights are the whole numbers that they count as (see
     `conformal.calibration_scores`), of which `largest`, the largest weight, is the highest.
     """
 
@@ -85,10 +71,10 @@ class StoredScores(Stored, frozen=True, kw_only=True):
     @classmethod
     def of(cls, found: CalibrationScores, n_classes: int) -> "StoredScores":
         """The scores of a fitted classifier."""
-        scores, steps, order = found.scores, None if found.weights is None else found.weights.steps, stored_order(found)
-        value, tie = (packed(_ordered(part[order])) for part in (scores.real, scores.imag))
-        if found.weights is not None and steps is not None:
-            weights = packed(steps[order].astype(np.uint64))
+        order = stored_order(found)
+        value, tie = (packed(_ordered(part[order])) for part in (found.scores.real, found.scores.imag))
+        if found.weights is not None:
+            weights = packed(found.weights.steps[order].astype(np.uint64))
             return cls(value=value, tie=tie, weights=weights, largest=found.weights.largest)
         if found.grouping is not None:
             return cls(value=value, tie=tie)
@@ -98,7 +84,7 @@ class StoredScores(Stored, frozen=True, kw_only=True):
         """The scores of so many rows, (n,)."""
         found = as_pairs(*(_floats(unpacked(part, n_rows, MOST_STORED, "scores")) for part in (self.value, self.tie)))
         if np.isnan(found).any():
-            raise FileFormatError("is not a usable predictor: scores must be numbers.")
+            raise FileFormatError("is damaged: scores must be numbers.")
         return found
 
     def own_labels(self, n_rows: int, n_classes: int) -> Ints:
@@ -106,7 +92,7 @@ class StoredScores(Stored, frozen=True, kw_only=True):
         kind = _label_type(n_classes)
         found = np.frombuffer(self.labels or b"", kind).astype(np.int64)
         if len(found) != n_rows or found.max(initial=0) >= n_classes:
-            raise FileFormatError(f"is not a usable predictor: labels of scores must be those of {n_rows:,} rows.")
+            raise FileFormatError(f"is damaged: labels of scores must be those of {n_rows:,} rows.")
         return found
 
     def own_weights(self, n_rows: int) -> Weights | None:
@@ -164,7 +150,7 @@ class StoredAnswers(Stored, frozen=True, kw_only=True):
     claim: AnswerClaim
     kinds: bytes = b""
     review_above: Count | None = None
-    thresholds: tuple[AnswerLevel, ...]
+    thresholds: tuple[Number, ...]
     start: Count
     share: tuple[float, ...]
     risk: tuple[float, ...]
@@ -193,28 +179,23 @@ class StoredAnswers(Stored, frozen=True, kw_only=True):
         """The kind of each stored score's row, (n,)."""
         return np.frombuffer(self.kinds, np.uint8).astype(np.int64)
 
-    def faults(self, n_rows: int, n_stored: int | None) -> list[str]:
+    def faults(self, n_rows: int, n_stored: int | None) -> Iterator[str]:
         """What must hold of it, and does not."""
         at, kinds = self.proposal.thresholds, self.kind_of_rows
         if self.claim.rows != n_rows or (n_stored is not None and len(kinds) != n_stored) or np.any(kinds > WRONG):
-            return ["answers must count the conformal rows"]
-        if not 0 <= self.start < len(at) or np.any(np.diff(at) >= 0) or {len(self.share), len(self.risk)} != {len(at)}:
-            return ["answers must have descending thresholds, each with a share and a risk"]
+            yield "answers must count the conformal rows"
+        if self.start >= len(at) or np.any(np.diff(at) >= 0) or {len(self.share), len(self.risk)} != {len(at)}:
+            yield "answers must have descending thresholds, each with a share and a risk"
         if not {self.claim.threshold, float(self.claim.below)} <= {*at.tolist(), np.inf, -np.inf}:
-            return ["the thresholds of the claim must be among those of answers"]
-        return self.claim.faults()
+            yield "the thresholds of the claim must be among those of answers"
+        yield from self.claim.faults()
 
 
 class ConfidenceReference(Stored, frozen=True, kw_only=True):
     """What the confidence of later rows is compared with: cut points, and the conformal rows between them.
 
-    Counts are those below the first cut, between two, and from the last on. The cut
-    points are quantiles of calibration rows and the counts those of conformal rows, so that conformal rows and later
-    ones are alike: neither chose where the cuts are.
-
-    >>> reference = ConfidenceReference(cuts=(0.5, 0.9), counts=(10, 30, 60))
-    >>> reference.bins(np.array([0.4, 0.5, 0.95])).tolist()
-    [0, 1, 2]
+    The cut points are quantiles of calibration rows, so that conformal rows and later ones are alike: neither chose
+    where the cuts are.
     """
 
     cuts: Annotated[tuple[Annotated[float, Meta(gt=0, le=1)], ...], Meta(min_length=1, max_length=MOST_CUTS)]
@@ -231,12 +212,7 @@ class ConfidenceReference(Stored, frozen=True, kw_only=True):
 
 
 class ReliabilityCounts(Stored, frozen=True, kw_only=True):
-    """Conformal rows by confidence, in bins of equal width: how many, how many were right, and their mean confidence.
-
-    >>> found = ReliabilityCounts.of("T*", np.array([0.76, 0.81, 0.3]), np.array([True, False, True]))
-    >>> found.between(0.75, 0.85)
-    (2, 1)
-    """
+    """Conformal rows in bins of confidence: how many, how many were right, and their mean confidence."""
 
     name: str
     count: tuple[Count, ...]
@@ -247,11 +223,10 @@ class ReliabilityCounts(Stored, frozen=True, kw_only=True):
     def of(cls, name: str, confidence: Floats, right: Bools) -> "ReliabilityCounts":
         """Count rows."""
         place = np.minimum((confidence * N_BANDS).astype(np.int64), N_BANDS - 1)
-        count, hits = (np.bincount(place, weights, N_BANDS) for weights in (None, right))
-        sums = np.bincount(place, confidence, N_BANDS)
-        mean = np.divide(sums, count, out=np.zeros(N_BANDS), where=count > 0)
-        whole = (tuple(int(one) for one in numbers) for numbers in (count, hits))
-        return cls(name=name, count=next(whole), right=next(whole), confidence=tuple(mean.round(6).tolist()))
+        count, hits, sums = (np.bincount(place, weights, N_BANDS) for weights in (None, right, confidence))
+        mean = np.divide(sums, count, out=np.zeros(N_BANDS), where=count > 0).round(6)
+        whole = [tuple(numbers.astype(int).tolist()) for numbers in (count, hits)]
+        return cls(name=name, count=whole[0], right=whole[1], confidence=tuple(mean.tolist()))
 
     def between(self, low: float, high: float) -> tuple[int, int]:
         """Rows with a confidence between two ends of bins, and how many of them were right."""
@@ -272,11 +247,7 @@ class Measure(Stored, frozen=True, kw_only=True):
 
 
 def packed(numbers: Keys) -> bytes:
-    """Whole numbers that mostly rise, as bytes.
-
-    >>> len(packed(np.array([10, 11, 300], dtype=np.uint64)))
-    6
-    """
+    """Whole numbers that mostly ascend, as bytes."""
     steps = np.diff(numbers, prepend=np.uint64(0)).view(np.int64)
     folded = ((steps << 1) ^ (steps >> 63)).astype("<i8")  # small steps in either direction have small numbers
     digits = folded.view(np.uint8).reshape(-1, _BYTES)
@@ -286,18 +257,14 @@ def packed(numbers: Keys) -> bytes:
 
 
 def unpacked(content: bytes, n_numbers: int, most: int, what: str) -> Keys:
-    """The numbers, which a document says are so many; `what` they are of, for the complaint.
-
-    >>> unpacked(packed(np.array([10, 11, 300], dtype=np.uint64)), 3, 10, "keys").tolist()
-    [10, 11, 300]
-    """
-    n_heads = (n_numbers + 1) // 2
+    """The numbers, which a document says are so many; `what` they are of, for the complaint."""
+    n_heads, fault = (n_numbers + 1) // 2, f"is damaged: {what} must be those of {n_numbers:,} rows, up to {most:,}."
     if n_numbers > most or len(content) < n_heads:
-        raise FileFormatError(f"is not a usable predictor: {what} must be those of {n_numbers:,} rows, up to {most:,}.")
+        raise FileFormatError(fault)
     heads, rest = (np.frombuffer(part, np.uint8) for part in (content[:n_heads], content[n_heads:]))
     n_digits = np.stack([heads & 15, heads >> 4], axis=1).ravel()
     if n_digits.max(initial=0) > _BYTES or n_digits[n_numbers:].any() or n_digits.sum(dtype=np.int64) != len(rest):
-        raise FileFormatError(f"is not a usable predictor: {what} must be those of {n_numbers:,} rows.")
+        raise FileFormatError(fault)
     digits = np.zeros((n_numbers, _BYTES), np.uint8)
     digits[np.arange(_BYTES) < n_digits[:n_numbers, None]] = rest
     folded = digits.view("<u8").ravel().astype(np.uint64)
