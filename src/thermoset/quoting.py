@@ -5,8 +5,9 @@ import math
 import re
 import reprlib
 import unicodedata
+from collections.abc import Sequence
 
-__all__ = ["Brief", "brief", "printable", "quoted", "reason"]
+__all__ = ["Brief", "brief", "listing", "printable", "quoted", "reason"]
 
 MOST = 80
 """Characters shown of a name, a cell or a value; longer ones lose their middle."""
@@ -54,6 +55,15 @@ def printable(text: str, most: int | None = None) -> str:
 
 def _is_hidden(char: str) -> bool:
     return unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(char) in _OVERRIDES
+
+
+def listing(names: Sequence[str], most: int = 5) -> str:
+    """The first names, and how many more there are.
+
+    >>> listing(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def reason(error: object) -> str:

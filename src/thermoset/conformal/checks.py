@@ -11,10 +11,9 @@ from thermoset.conformal.recipe import name_some
 from thermoset.data import Groups, Logits
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.levels import Alpha, exact_level, rows_needed
-from thermoset.quoting import quoted
+from thermoset.quoting import listing, quoted
 
-_NAMED = 5  # groups a message names before it says how many more there are
-_MISSED_NAMED = 3  # classes that are hardly covered, likewise
+_MISSED_NAMED = 3  # classes that are hardly covered
 _FEWEST_TO_JUDGE = 20  # conformal rows of a class from which on its coverage is judged
 
 
@@ -101,11 +100,10 @@ def shortage(
 
 def _small_groups(names: tuple[str, ...], pools: Ints, alpha: Alpha) -> str:
     few = np.flatnonzero(pools < rows_needed(alpha))
-    each = [f"{quoted(names[g])} ({pools[g]:,}{'' if pools[g] else ', it had no conformal row'})" for g in few[:_NAMED]]
-    more = f" and {len(few) - _NAMED:,} more" if len(few) > _NAMED else ""
+    each = [f"{quoted(names[g])} ({pools[g]:,}{'' if pools[g] else ', it had no conformal row'})" for g in few]
     return (
         f"alpha={alpha} needs at least {rows_needed(alpha):,} rows of each group for a finite threshold; too few for "
-        f"{len(few):,} of {len(names):,} groups: {', '.join(each)}{more}. Sets of their rows hold all classes: add "
+        f"{len(few):,} of {len(names):,} groups: {listing(each)}. Sets of their rows hold all classes: add "
         "rows, raise alpha, or merge small groups."
     )
 
@@ -130,16 +128,15 @@ def warn_of_missed_classes(
     missed = judged[upper < float(promised) / 2]
     if not missed.size:
         return
-    least = missed[np.argsort(hits[missed] / counts[missed], kind="stable")][:_MISSED_NAMED].tolist()
+    least = missed[np.argsort(hits[missed] / counts[missed], kind="stable")].tolist()
     named = [
         f"{c if classes is None else quoted(classes[c])} (of {hits[c]:,} of its {counts[c]:,} conformal rows)"
         for c in least
     ]
-    more = f" and {len(missed) - len(least):,} more" if len(missed) > len(least) else ""
     warnings.warn(
         f"sets hold the true label of {float(100 * promised):g}% of all rows, as promised, but less than half as "
-        f"often where it is {', '.join(named)}{more}. To promise coverage for every class, name a method and use "
-        "grouping='class'; with one threshold, prefer='protect' covers hard classes better.",
+        f"often where it is {listing(named, _MISSED_NAMED)}. To promise coverage for every class, name a method and "
+        "use grouping='class'; with one threshold, prefer='protect' covers hard classes better.",
         CoverageWarning,
         stacklevel=4,
     )

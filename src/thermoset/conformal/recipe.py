@@ -21,7 +21,7 @@ from thermoset.data import Logits
 from thermoset.data.top_k import tops_of
 from thermoset.errors import CoverageWarning, FileFormatError, InputError
 from thermoset.levels import Alpha, exact_level
-from thermoset.quoting import quoted
+from thermoset.quoting import listing, quoted
 from thermoset.scores import SCORES, NeverEmpty, RankLimited, Score, ScoreLike, resolve
 
 FALLBACKS = ("pooled", "strictest")
@@ -249,7 +249,6 @@ def _check_fallback(fallback: Any, grouping: str | None) -> None:
 
 
 _LEARNING = 1 / 5  # of the rows, where no others are at hand
-_NAMED = 5  # classes a warning names before it says "and n more"
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,13 +292,13 @@ def learn_from_some(recipe: Recipe, data: Logits) -> Learned:
 def learn_from(recipe: Recipe, data: Logits) -> Learned:
     """Learn from rows that set no threshold."""
     labels, score = data.require_labels("fit"), recipe.score
-    made = Learned(recipe)
+    found = Learned(recipe)
     if score.learns:
         absent = np.flatnonzero(np.bincount(labels, minlength=data.n_classes) == 0)
-        score, made = score.learned(labels, data.n_classes), replace(made, absent=absent, seen=len(labels))
+        score, found = score.learned(labels, data.n_classes), replace(found, absent=absent, seen=len(labels))
     if recipe.needs_limits:
         score = _limited(score, recipe, data, labels)
-    return replace(made, recipe=recipe.change(method=score))
+    return replace(found, recipe=recipe.change(method=score))
 
 
 def _limited(score: Score, recipe: Recipe, data: Logits, labels: Ints) -> RankLimited:
@@ -326,12 +325,11 @@ def rank_limits(ranks: Ints, labels: Ints, n_classes: int, alpha: Alpha) -> Ints
 
 def name_some(classes: Ints, names: Sequence[str] | None, counts: Ints | None = None) -> str:
     """The first few classes by name or number, with the rows they have, if those are given."""
-    named = [repr(names[c]) if names else str(c) for c in classes[:_NAMED].tolist()]
+    named = [repr(names[c]) if names else str(c) for c in classes.tolist()]
     if counts is not None:
-        some = counts[classes[:_NAMED]].tolist()
-        named = [f"{name} ({n} row{'' if n == 1 else 's'})" for name, n in zip(named, some, strict=True)]
-    more = f" and {len(classes) - _NAMED} more" if len(classes) > _NAMED else ""
-    return ", ".join(named) + more
+        rows = counts[classes].tolist()
+        named = [f"{name} ({n} row{'' if n == 1 else 's'})" for name, n in zip(named, rows, strict=True)]
+    return listing(named)
 
 
 def user_labels(classes: tuple[str, ...] | None, n_classes: int) -> NDArray[Any]:

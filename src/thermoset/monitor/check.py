@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
+from thermoset import metrics
 from thermoset.arrays import Block, Bools, Floats, Ints
 from thermoset.calibration.calibrator import CalibratedSoftmax
 from thermoset.data import Logits
@@ -23,17 +24,6 @@ from thermoset.data.top_k import tops_of
 from thermoset.decisions import AnswerClaim
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, exact_level
-from thermoset.metrics import (
-    SIZE_STRATA,
-    ClasswiseCalibration,
-    avg_gap,
-    classwise_calibration,
-    clopper_pearson,
-    coverage_gaps,
-    noise_floor_of_counts,
-    reliability_from_confidence,
-    top_gap,
-)
 from thermoset.metrics.counts import check_labels, check_sets, coverage_by_confidence, coverage_by_size
 from thermoset.metrics.probabilities import (
     N_BINS,
@@ -78,7 +68,7 @@ def holm(p_values: ArrayLike) -> Floats:
 def coverage_table(index: Ints, rows: Ints, hits: Ints, p_value: Floats, promised: float, law: str) -> CoverageTable:
     """Table of shares and intervals, with known p-values."""
     present, tested = rows > 0, ~np.isnan(p_value)
-    interval, adjusted = clopper_pearson(hits, rows), np.full(len(rows), np.nan)
+    interval, adjusted = metrics.clopper_pearson(hits, rows), np.full(len(rows), np.nan)
     adjusted[tested] = holm(p_value[tested])
     coverage = np.divide(hits, rows, out=np.full(len(rows), np.nan), where=present)
     low, high = (np.where(present, end, np.nan) for end in interval)
@@ -94,14 +84,14 @@ def yardstick(rows: Ints, hits: Ints, promised: float) -> CoverageTable:
 def part_table(sizes: Ints, confidence: Floats, hit: Bools, alpha: Alpha) -> PartTable:
     """Coverage of rows by set size, in the strata of SSCV, and by confidence, in tenths of the rows."""
     by_size, by_confidence = coverage_by_size(sizes, hit), coverage_by_confidence(confidence, hit)
-    strata = [f"{a} to {b - 1}" for a, b in pairwise(SIZE_STRATA)] + [f"{SIZE_STRATA[-1]} or more"]
+    strata = [f"{a} to {b - 1}" for a, b in pairwise(metrics.SIZE_STRATA)] + [f"{metrics.SIZE_STRATA[-1]} or more"]
     tenths = [f"{low:.3f} to {high:.3f}" for low, high in zip(by_confidence.low, by_confidence.high, strict=True)]
     by, names, gaps, counts = [], [], [], []
     for kind, seen, called in (("size", by_size, strata), ("confidence", by_confidence, tenths)):
         some = np.flatnonzero(seen.count)
         rows, hits = seen.count[some], seen.hits[some]
-        gap = float(coverage_gaps(hits, rows, alpha).max())
-        gaps.append(PartGap(kind, gap, noise_floor_of_counts(rows, alpha)))
+        gap = float(metrics.coverage_gaps(hits, rows, alpha).max())
+        gaps.append(PartGap(kind, gap, metrics.noise_floor_of_counts(rows, alpha)))
         counts.append((rows, hits))
         names += [called[i] for i in some]
         by += [kind] * len(some)
@@ -154,7 +144,7 @@ def calibration_check(facts: RowFacts, n_bins: int = N_BINS) -> CalibrationCheck
     says 2e-9).
     """
     confidence, correct = facts.confidence, facts.correct
-    bins = reliability_from_confidence(confidence, correct, n_bins)
+    bins = metrics.reliability_from_confidence(confidence, correct, n_bins)
     filled = bins.count > 0
     right = np.rint(bins.accuracy[filled] * bins.count[filled])
     observed, chance = _simulate_ece(np.sort(confidence), bins.count[filled], right)
@@ -257,7 +247,7 @@ def check(
         fail_on=fail_on,
         class_names=class_names,
         groups=None if groups is None else read_groups(groups, len(truth)),
-        classwise=classwise_calibration(probs, truth, n_bins),
+        classwise=metrics.classwise_calibration(probs, truth, n_bins),
     )
 
 
@@ -321,7 +311,7 @@ def _check_decided(
         nothing = replace(report.marginal, rows=0, hits=0, coverage=np.nan, p_value=1.0)
         report = replace(report, rows=0, marginal=nothing)
     n, errors = len(labels) - len(left), int(np.count_nonzero(answered & ~facts.correct))
-    low, high = (float(end) for end in clopper_pearson(errors, n))
+    low, high = (float(end) for end in metrics.clopper_pearson(errors, n))
     chance = float(binom.sf(errors - 1, n, claim.bound))
     answers = AnswerCheck(len(labels), n, errors, claim.bound, low, high, chance)
     return replace(report, calibration=calibration_check(facts), answers=answers)
@@ -345,7 +335,7 @@ def check_facts(
     fail_on: str | Iterable[str] = (),
     class_names: Sequence[str] | None = None,
     groups: Groups | None = None,
-    classwise: ClasswiseCalibration | None = None,
+    classwise: metrics.ClasswiseCalibration | None = None,
 ) -> CheckReport:
     """The same from the facts of each row: sets and probabilities need not be in memory all at once."""
     wanted = (fail_on,) if isinstance(fail_on, str) else tuple(fail_on)
@@ -379,7 +369,7 @@ def check_facts(
     laws = part_laws(parts, rows, promise)
     table = coverage_table(parts.index, rows, hits, lower_tails(laws, hits), promise.promised, "beta-binomial")
     of_all = marginal_coverage if kind is None or kind.exact else union_coverage
-    gaps = coverage_gaps(of_class[1], of_class[0], promise.alpha)
+    gaps = metrics.coverage_gaps(of_class[1], of_class[0], promise.alpha)
     return CheckReport(
         promise=promise,
         fail_on=wanted,
@@ -390,9 +380,9 @@ def check_facts(
         empty_share=float(np.count_nonzero(facts.size == 0) / len(labels)),
         classes=table if kind and kind.each_class else yardstick(*of_class, promise.promised),
         clusters=table if kind and kind.exact and not kind.each_class and not by_row else None,
-        top_gap=float(top_gap(gaps, n_classes)),
-        avg_gap=float(avg_gap(gaps)),
-        floor=noise_floor_of_counts(of_class[0], promise.alpha),
+        top_gap=float(metrics.top_gap(gaps, n_classes)),
+        avg_gap=float(metrics.avg_gap(gaps)),
+        floor=metrics.noise_floor_of_counts(of_class[0], promise.alpha),
         calibration=calibration_check(facts, n_bins),
         groups=table if by_row else group_table,
         group_names=None if groups is None else groups.names,

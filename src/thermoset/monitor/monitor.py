@@ -233,7 +233,9 @@ class Monitor:
         else:
             size, hit, correct, confidence = _facts(inference.sets(data, ids), *inference.confidences(data), labels)
         kind, groups, part = self._parts(data, labels)
-        cuts = document.confidence
+        cuts, answered = document.confidence, np.zeros(len(data), dtype=np.bool_)
+        if inference.answers is not None:
+            answered = np.asarray(inference.actions(data, ids) == ANSWER)
         return BatchRows(
             name=name or f"batch {len(self.state.batches) + 1}",
             time=time,
@@ -247,15 +249,8 @@ class Monitor:
             hit=hit,
             correct=correct,
             part=np.where(labels >= 0, part, -1),
-            answered=self._answered(data, ids),
+            answered=answered,
         )
-
-    def _answered(self, data: Logits, ids: Any) -> Bools:
-        """Which rows are answered alone."""
-        inference = self.predictor._inference
-        if inference.answers is None:
-            return np.zeros(len(data), dtype=np.bool_)
-        return np.asarray(inference.actions(data, ids) == ANSWER)
 
     def _parts(self, data: Logits, labels: Ints) -> tuple[PartKind, tuple[str, ...], Ints]:
         """What the parts are, the groups that are known and then those that are new, and the place of each row."""

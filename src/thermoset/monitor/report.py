@@ -12,7 +12,7 @@ from thermoset.errors import InputError
 from thermoset.levels import exact_level
 from thermoset.metrics import ClasswiseCalibration, Interval, NoiseFloor
 from thermoset.metrics.sets import METRICS
-from thermoset.quoting import Brief, printable
+from thermoset.quoting import Brief, listing, printable
 from thermoset.text_tables import AsTable, TextTable, html_paragraphs, number
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ FAIL_ON = ("classes", "groups", "confidence", "answers")
 """What a check can fail on besides broken promises."""
 
 _SHOWN = 10  # classes or groups that a notebook shows
-_NAMED = 5  # classes a sentence names before it says "and n more"
 _COLUMNS = ("index", "rows", "hits", "coverage", "low", "high", "p_value", "p_holm")
 _PHRASES = {"size": "sets of {} labels", "confidence": "confidence {}"}
 
@@ -121,16 +120,12 @@ class CoverageTable(Brief, AsTable):
         low = self.under_covered
         if not len(low):
             return None
-        listed = ", ".join(
-            f"{names[i] if names else self.index[i]} ({self.hits[i]:,} of {self.rows[i]:,} rows, "
-            f"p = {self.p_holm[i]:.1g})"
-            for i in low[:_NAMED]
-        )
-        more = f" and {len(low) - _NAMED} more" if len(low) > _NAMED else ""
+        called = names or self.index.tolist()
+        each = [f"{called[i]} ({self.hits[i]:,} of {self.rows[i]:,} rows, p = {self.p_holm[i]:.1g})" for i in low]
         the, which = ("the promised ", "") if self.law == "beta-binomial" else ("", ", for which it was not promised")
         return (
             f"Coverage is below {the}{self.promised:g} in {len(low)} of {self.tested} {kinds}{which} "
-            f"(Holm-adjusted p-values): {listed}{more}."
+            f"(Holm-adjusted p-values): {listing(each)}."
         )
 
     def to_table(self) -> TextTable:
@@ -335,20 +330,14 @@ class CheckReport(AsTable):
         confidence = None if "confidence" in self.fail_on else self.calibration.sentence
         parts = self.parts.table.sentence("parts of the rows", self.parts.phrases)
         answers = None if self.answers is None or self.answers.sentence in self.broken else self.answers.sentence
-        found = answers, confidence, self.weight_note, self.group_note, parts
-        return tuple(sentence for sentence in found if sentence)
-
-    @property
-    def weight_note(self) -> str | None:
-        """A sentence about the law where conformal rows have weights."""
-        rows = self.promise.effective_rows
-        if rows is None:
-            return None
-        return (
-            f"The conformal rows have weights, so coverage varies about as much as with {rows:,.0f} equally weighted "
-            "rows: the expected range given here is approximate, and applies to rows like those the weights were made "
-            "for."
-        )
+        weights, rows = None, self.promise.effective_rows
+        if rows is not None:
+            weights = (
+                f"The conformal rows have weights, so coverage varies about as much as with {rows:,.0f} equally "
+                "weighted rows: the expected range given here is approximate, and applies to rows like those the "
+                "weights were made for."
+            )
+        return tuple(note for note in (answers, confidence, weights, self.group_note, parts) if note)
 
     @property
     def group_note(self) -> str | None:

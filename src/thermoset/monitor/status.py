@@ -14,7 +14,7 @@ import numpy as np
 from thermoset.levels import exact_level
 from thermoset.metrics.planning import plan
 from thermoset.monitor.evidence import change_point, coverage_since
-from thermoset.quoting import printable
+from thermoset.quoting import listing, printable
 from thermoset.text_tables import AsTable, TextTable, html_paragraphs, number
 
 if TYPE_CHECKING:
@@ -430,10 +430,8 @@ def _alarm_sentence(status: MonitorStatus, test: TestStatus) -> str:
 
 def _list(parts: Sequence[PartStatus]) -> str:
     """Some parts with their coverage and of how many rows it is."""
-    named = [
-        f"{printable(part.name, 40)} ({part.hits / part.rows:.3f} of {part.rows:,} rows)" for part in parts[:_SHOWN]
-    ]
-    return ", ".join(named) + (f" and {len(parts) - _SHOWN:,} more" if len(parts) > _SHOWN else "")
+    named = [f"{printable(part.name, 40)} ({part.hits / part.rows:.3f} of {part.rows:,} rows)" for part in parts]
+    return listing(named, _SHOWN)
 
 
 def _advice(status: MonitorStatus) -> tuple[str, ...]:
