@@ -65,7 +65,7 @@ def test_tightening_takes_rows_that_are_not_whole():
     assert loose.tighten(0.05, CUT.take(slice(300, None))).threshold_ >= before
 
 
-def test_labels_that_no_row_holds_make_a_threshold_infinite_and_say_so():
+def test_labels_that_no_row_holds_make_a_threshold_infinite():
     labels = LOGITS.argmin(axis=1)  # never among the largest
     rows = ts.compact(ts.Logits(LOGITS, labels), 6)
     with pytest.warns(

@@ -33,7 +33,7 @@ def test_classes_with_like_scores_share_a_cluster():
     assert found[6] == NULL_GROUP  # no rows
 
 
-def test_saturated_values_are_told_apart_by_their_tie_breaks():
+def test_tie_breaks_separate_saturated_values():
     labels = np.repeat([0, 1, 2, 3], 40)
     ties = np.where(labels % 2 == 0, 1.0, 100.0) + np.random.default_rng(0).random(160)
     found = cluster_classes(pairs(np.ones(160), ties), labels, 4, 2, 0.1, random_state=0)
@@ -51,7 +51,7 @@ def test_one_cluster_is_no_cluster():
 
 
 @pytest.mark.parametrize(("name", "value"), [("temperature", 5.0), ("method", "lac"), ("random_state", 9)])
-def test_a_parameter_changed_after_fit_does_not_touch_the_fitted_threshold(name, value):
+def test_a_parameter_changed_after_fit_changes_no_set(name, value):
     rng = np.random.default_rng(0)
     logits, labels = rng.normal(size=(200, 5)) * 4, rng.integers(0, 5, 200)
     model = ConformalClassifier("aps").fit(logits, labels)

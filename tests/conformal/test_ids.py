@@ -20,7 +20,7 @@ FRESH, FRESH_IDS = LOGITS[400:], IDS[400:]
 SETS = FITTED.predict_set(FRESH, ids=FRESH_IDS)
 
 
-def test_a_row_keeps_its_set_whatever_the_last_bits_and_the_batch():
+def test_a_row_keeps_its_set_in_any_batch_and_at_any_last_bits():
     noisy = FRESH * (1 + 1e-13 * np.random.default_rng(0).normal(size=FRESH.shape))
     assert (noisy != FRESH).any()
     np.testing.assert_array_equal(FITTED.predict_set(noisy, ids=FRESH_IDS), SETS)

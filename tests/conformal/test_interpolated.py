@@ -96,14 +96,8 @@ def test_text_and_object_name_the_same_grouping():
 def test_a_bad_tau_is_refused(tau):
     with pytest.raises(InputError, match="tau must be a number from 0 to 1"):
         ts.Interpolated(tau)
-
-
-@pytest.mark.parametrize(
-    "text", ["interpolated(tau=1.5)", "interpolated(tau=nan)", "interpolated()", "interpolated(0.5)"]
-)
-def test_bad_text_is_refused(text):
     with pytest.raises(InputError, match="must be"):
-        ts.Recipe("lac", grouping=text)
+        ts.Recipe("lac", grouping=f"interpolated(tau={tau})")
 
 
 def test_a_file_holds_tau(tmp_path):

@@ -60,7 +60,7 @@ def scores_of(n_rare, n_hit):
         (20, 5, False),  # at most 0.456
     ],
 )
-def test_the_limit_is_half_of_what_was_promised_at_the_upper_end_of_the_interval(n_rare, n_hit, warned):
+def test_classes_are_missed_below_half_of_the_promise(n_rare, n_hit, warned):
     scores, thresholds = scores_of(n_rare, n_hit)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -240,7 +240,7 @@ def test_a_summary_of_something_else_is_refused(bad):
         ts.conformal.p_summary(bad)
 
 
-def test_a_summary_says_when_sets_are_empty_and_when_they_hold_more_than_one():
+def test_a_summary_shows_when_sets_are_empty_or_ambiguous():
     p = np.random.default_rng(0).random((50, 4))
     told = ts.conformal.p_summary(p)
     np.testing.assert_array_equal(told.label, p.argmax(axis=1))

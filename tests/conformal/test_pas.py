@@ -147,7 +147,7 @@ def test_rows_that_keep_their_largest_logits_are_refused():
         ts.ConformalClassifier(ts.PAS(np.ones(20))).fit(ts.compact(rows, 5))
 
 
-def test_of_sets_of_one_size_those_of_pas_have_the_largest_macro_coverage():
+def test_pas_has_the_largest_macro_coverage_at_its_size():
     """With the true posterior: unit noise with a mean of m at the label has log-likelihoods m z, and the log prior."""
     logits, labels = long_tailed(20_000)
     shares = 2.0 ** -np.arange(CLASSES)

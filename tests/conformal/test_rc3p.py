@@ -104,7 +104,7 @@ def test_limits_by_hand():
     assert rank_limits(ranks, labels, 10, ALPHA).tolist() == [3] + [10] * 9
 
 
-def test_limits_come_from_the_calibration_rows_and_live_in_the_file(tmp_path):
+def test_limits_come_from_the_calibration_rows_and_are_saved(tmp_path):
     calibration, conformal, fresh = (ts.Logits(*generated(1500, 6, signal=-0.5, seed=seed)) for seed in range(3))
     predictor = ts.TwoTemperaturePredictor("aps", ALPHA, prefer="small", grouping="rc3p")
     predictor.fit_split(calibration, conformal)

@@ -54,22 +54,14 @@ def test_what_is_the_same_is_equal():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"method": "apps"}, "method must be"),
-        ({"alpha": 2}, "alpha must be"),
-        ({"grouping": "both"}, "grouping must be None, 'class', .*; got 'both'"),
-        ({"grouping": ["class"]}, "grouping must be None"),
-        ({"random_state": None}, "random_state must be"),
-        ({"random_state": -1}, "random_state must be"),
-    ],
+    "arguments", [{"method": "apps"}, {"alpha": 2}, {"grouping": "both"}, {"grouping": ["class"]}, {"random_state": -1}]
 )
-def test_what_makes_no_sets_is_refused(arguments, said):
-    with pytest.raises(InputError, match=said):
-        ts.Recipe(**arguments)
-    for estimator in (ts.ConformalClassifier(**arguments), ts.TwoTemperaturePredictor(**arguments)):
-        with pytest.raises(InputError, match=said):
-            estimator.fit(*generated(60, 3))
+def test_what_makes_no_sets_is_refused(arguments):
+    (name,) = arguments
+    fits = [make(**arguments).fit for make in (ts.ConformalClassifier, ts.TwoTemperaturePredictor)]
+    for call in (lambda *_: ts.Recipe(**arguments), *fits):
+        with pytest.raises(InputError, match=f"^{name} must be"):
+            call(*generated(60, 3))
 
 
 RECIPES = [

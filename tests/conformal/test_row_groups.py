@@ -235,7 +235,7 @@ def test_a_thousand_groups():
         model.predict_sets(logits[:1], [0.01], groups=[0])
 
 
-def test_groups_are_welcome_where_thresholds_do_not_depend_on_them():
+def test_groups_do_not_matter_to_other_groupings():
     plain = ts.ConformalClassifier("aps", ALPHA).fit(FITTED)
     np.testing.assert_array_equal(plain.predict_set(FRESH), plain.predict_set(FRESH.logits))
     assert plain.group_names_ is None

@@ -66,7 +66,7 @@ def test_a_row_of_weight_two_is_two_rows():
     np.testing.assert_array_equal(weighted.predict_set(FRESH, weights=np.ones(120)), repeated.predict_set(FRESH))
 
 
-def test_too_small_an_effective_sample_is_said():
+def test_too_small_an_effective_sample_warns():
     weights = np.full(500, 1e-6)
     weights[:4] = 1.0  # count as four rows, and alpha = 0.1 needs nine
     with pytest.warns(
@@ -113,7 +113,7 @@ def test_rows_that_do_not_count():
     assert (lightest <= fitted.predict_set(FRESH, weights=np.full(120, 0.5))).all()
 
 
-def test_weights_are_needed_where_the_fit_had_them_and_only_there():
+def test_weights_are_needed_only_where_the_fit_had_them():
     with_weights = ConformalClassifier("lac").fit(LOGITS, LABELS, weights=np.ones(500))
     without = ConformalClassifier("lac").fit(LOGITS, LABELS)
     for name in ("predict_set", "set_sizes", "predict_p", "undecided"):

@@ -243,7 +243,7 @@ def test_classwise_edges_of_bins_belong_to_the_bin_below(n_bins, seed):
 
 
 @given(st.integers(0, 2**32), st.randoms(use_true_random=False))
-def test_classwise_the_order_of_rows_and_of_classes_does_not_matter(seed, random):
+def test_classwise_does_not_depend_on_the_order(seed, random):
     probs, labels = drawn(seed, 40, 5)
     rows, classes = list(range(40)), list(range(5))
     random.shuffle(rows)
@@ -273,7 +273,7 @@ def test_the_mean_deviation_of_a_binomial_is_its_sum(n, k):
     assert got[0, 0] == pytest.approx(float(want), rel=1e-10, abs=1e-12)
 
 
-def test_what_chance_shows_is_what_labels_drawn_from_the_probabilities_show():
+def test_chance_is_what_labels_drawn_from_probabilities_show():
     probs, _ = drawn(3, 500, 8)
     rng, edges = np.random.default_rng(4), probs.cumsum(axis=1)
     errors = []

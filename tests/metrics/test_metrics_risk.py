@@ -38,7 +38,7 @@ def test_the_curve_and_its_area_are_double_loops(rows):
 
 
 @given(ROWS, SHARES)
-def test_the_error_at_a_share_is_that_of_the_fewest_rows_that_reach_it(rows, share):
+def test_the_error_at_a_share_is_that_of_its_fewest_rows(rows, share):
     score, right = zip(*rows, strict=True)
     levels = sorted(set(score), reverse=True)
     level = next(one for one in levels if Fraction(sum(other >= one for other in score), len(rows)) >= Fraction(share))

@@ -97,7 +97,7 @@ def call_function(name, sets, labels, groups, confidence, alpha):
 
 
 @given(problems(), ALPHAS)
-def test_every_record_and_its_function_agree_with_loops_and_fractions(problem, alpha):
+def test_records_and_functions_agree_with_loops_and_fractions(problem, alpha):
     sets, labels, groups, confidence = problem
     expected = reference(*problem, alpha)
     assert expected.keys() == MEASURED.keys()
@@ -109,7 +109,7 @@ def test_every_record_and_its_function_agree_with_loops_and_fractions(problem, a
 
 
 @given(problems(), st.randoms(use_true_random=False))
-def test_the_order_of_rows_and_the_names_of_classes_and_groups_do_not_matter(problem, random):
+def test_order_and_names_do_not_matter(problem, random):
     sets, labels, groups, confidence = problem
     order, place = list(range(len(sets))), list(range(sets.shape[1]))
     random.shuffle(order)
@@ -129,7 +129,7 @@ def test_the_order_of_rows_and_the_names_of_classes_and_groups_do_not_matter(pro
 
 
 @given(problems())
-def test_groups_that_are_the_classes_give_the_class_metrics_exactly(problem):
+def test_groups_that_are_the_classes_give_the_class_metrics(problem):
     sets, labels, _, _ = problem
     sets = sets[:, np.unique(labels)]  # every class has rows, as every group has
     labels = np.unique(labels, return_inverse=True)[1]
@@ -145,7 +145,7 @@ def test_groups_that_are_the_classes_give_the_class_metrics_exactly(problem):
 
 
 @given(problems(), ALPHAS)
-def test_counts_give_the_numbers_of_sets_and_gaps_keep_the_triangle_inequality(problem, alpha):
+def test_counts_give_the_metrics_of_sets(problem, alpha):
     sets, labels, _, _ = problem
     table = metrics.class_coverage(sets, labels)
     gaps = metrics.coverage_gaps(table.hits, table.count, alpha)
@@ -228,7 +228,7 @@ def test_strata_of_confidence_by_hand():
 
 
 @given(problems(), st.integers(1, 30))
-def test_strata_of_confidence_are_in_order_and_even_as_far_as_ties_allow(problem, n_strata):
+def test_strata_of_confidence_are_in_order_and_even(problem, n_strata):
     sets, labels, _, confidence = problem
     strata, n = metrics.confidence_strata(confidence, n_strata), len(confidence)
     assert np.all(np.diff(strata[np.argsort(confidence, kind="stable")]) >= 0)

@@ -57,7 +57,7 @@ def test_the_worst_window_is_that_of_brute_force(rows, least):
 
 
 @given(st.integers(0, 2**32), st.integers(1, 40))
-def test_of_several_directions_the_worst_is_found_whatever_the_order_of_rows(seed, least):
+def test_of_several_directions_the_worst_is_found(seed, least):
     rng = np.random.default_rng(seed)
     features, missed = rng.normal(size=(60, 3)).round(1), rng.random(60) < 0.3
     directions, order = rng.normal(size=(5, 3)), rng.permutation(60)
@@ -114,7 +114,7 @@ def test_a_planted_slab_is_found():
     assert metrics.worst_slab_coverage(*sets_of(hit), features, random_state=2) == found.coverage
 
 
-def test_perfect_sets_show_their_coverage_by_the_exact_law_and_the_search_alone_would_not():
+def test_judged_slabs_of_perfect_sets_follow_the_exact_law():
     """Rows are right with probability 0.9 whatever their features: hits of the judged slab are binomial, given it."""
     rng = np.random.default_rng(3)
     rows = hits = found_rows = found_hits = 0
@@ -143,7 +143,7 @@ def test_the_seed_decides():
     assert (found[0].low, found[0].high) != (found[2].low, found[2].high)
 
 
-def test_directions_are_taken_a_few_at_a_time_without_a_difference(monkeypatch):
+def test_blocks_of_directions_make_no_difference(monkeypatch):
     rng = np.random.default_rng(0)
     features, hit = rng.normal(size=(300, 2)), rng.random(300) < 0.8
     whole = metrics.worst_slab(*sets_of(hit), features, directions=50)

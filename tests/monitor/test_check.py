@@ -271,7 +271,7 @@ def test_rows_from_elsewhere_break_the_promise(grouping):
     )
 
 
-def test_one_class_below_its_law_breaks_a_promise_by_class_and_no_other():
+def test_one_class_below_its_law_breaks_a_promise_by_class():
     data = with_hits([280, 285, 210, 290], [300] * 4)  # 0.7 in one class, 0.8875 in all
     by_class = check(*data, Promise(ALPHA, [400] * 4, "class"), class_names=["ant", "bee", "cat", "dog"])
     p = holm([metrics.coverage_p_value(h, 300, 400, ALPHA) for h in (280, 285, 210, 290)])[2]
@@ -312,7 +312,7 @@ def test_the_rule_is_the_level_and_one_sided():
     assert check(*with_hits([1000], [1000]), promise).ok  # too much coverage is no breach
 
 
-def test_more_than_was_promised_is_not_broken_by_a_law_that_is_above_it():
+def test_coverage_above_the_promise_breaks_nothing():
     # 3 conformal rows of a class give coverage 3/4, where .7 is promised: .71 of 4,000 rows is between the two.
     promise = Promise("0.3", [3] * 400, "class")
     report = check(*with_hits([7] * 360 + [8] * 40, [10] * 400), promise)
@@ -407,7 +407,7 @@ def test_fail_on_confidence():
     assert check(sets, *calibrated, promise, fail_on=["confidence"]).ok
 
 
-def test_confident_answers_that_are_wrong_are_said_in_words():
+def test_confident_wrong_answers_are_described():
     """3,000 answers at .5 to .7 and 3,000 at .9 or more are calibrated; of 819 at .7 to .9, one in seven is right."""
     rng = np.random.default_rng(11)
     good = np.concatenate([rng.uniform(0.5, 0.7, 3000), rng.uniform(0.9, 1.0, 3000)])
@@ -517,7 +517,7 @@ def test_parts_by_size_and_confidence_are_those_of_the_metrics():
     }
 
 
-def test_a_part_that_is_covered_too_little_is_noted_and_breaks_nothing():
+def test_a_part_with_low_coverage_is_noted_and_breaks_nothing():
     """400 rows with sets of one label are right half of the time, 3,600 with two labels always: 0.95 in all."""
     small = np.arange(4000) < 400
     sets = np.zeros((4000, 3), dtype=bool)
@@ -613,7 +613,7 @@ def test_bad_input_is_refused_in_one_line(data, promise, options, message):
     assert "\n" not in str(caught.value)
 
 
-def test_groups_that_were_promised_nothing_are_noted_when_they_are_low():
+def test_low_groups_without_a_promise_are_noted():
     labels = np.zeros(400, dtype=int)
     sets = np.zeros((400, 2), dtype=bool)
     sets[:, 0] = np.arange(400) % 20 != 0  # 95% of every group

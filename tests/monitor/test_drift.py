@@ -15,7 +15,7 @@ from on_arrays import score_matrix
 from thermoset import ConformalClassifier
 from thermoset.errors import InputError
 from thermoset.levels import conformal_rank
-from thermoset.monitor.drift import LEVELS, SIGNIFICANCE, size_drift
+from thermoset.monitor.drift import LEVELS, size_drift
 from thermoset.scores import resolve
 from thermoset.uniforms import Randomness
 
@@ -56,7 +56,7 @@ def test_one_cut_of_equal_samples_is_scipys_test():
 
 
 @given(counts, counts)
-def test_the_p_value_is_the_smallest_of_the_cuts_times_their_number(before, after):
+def test_the_p_value_is_bonferroni_over_the_cuts(before, after):
     drift = size_drift(before, after)
     length = max(len(before), len(after))
     before, after = (np.pad(c, (0, length - len(c))) for c in (before, after))
@@ -135,7 +135,7 @@ def places_of_scores(method):
 @pytest.mark.long
 @pytest.mark.parametrize("method", ["lac", "raps"])
 @pytest.mark.parametrize(("n_conformal", "n_fresh"), [(30, 500), (100, 100), (300, 1000)])
-def test_conformal_rows_against_fresh_ones_give_no_more_false_alarms_either(method, n_conformal, n_fresh):
+def test_conformal_rows_as_reference_keep_the_level(method, n_conformal, n_fresh):
     """The whole procedure: the threshold is found on the rows whose sizes are the reference.
 
     Sizes are counted from scores that were computed once; in every twentieth trial they must be the classifier's.
@@ -169,7 +169,7 @@ def test_larger_sets_are_found(mean, rows, found):
     assert all(d.mean_after > d.mean_before for d in drifts if d.drifted)
 
 
-def test_ten_rows_can_be_enough_where_a_chi_squared_test_cannot_see():
+def test_ten_rows_can_be_enough():
     # 100 of 1,000 conformal rows have sets of three labels, and 8 of 10 fresh ones: by counting, p < 1e-6. Expected
     # counts of the batch are 9 and 1, and no merging makes them five each.
     drift = size_drift([0, 0, 900, 100], [0, 0, 2, 8])
@@ -179,18 +179,10 @@ def test_ten_rows_can_be_enough_where_a_chi_squared_test_cannot_see():
     assert chi2_contingency([[900, 100], [2, 8]]).expected_freq.min() < 5
 
 
-def test_more_empty_sets_and_more_large_ones_are_found_at_the_same_mean():
+def test_wider_spread_is_found_at_the_same_mean():
     drift = size_drift([20, 80, 800, 80, 20], [100, 200, 400, 200, 100])
     assert drift.mean_before == drift.mean_after == 2
     assert drift.drifted
-
-
-def test_a_chi_squared_test_of_many_rows_agrees():
-    rng, agreed = np.random.default_rng(6), 0
-    for _ in range(50):
-        before, after = rng.multinomial(5000, [0.2, 0.5, 0.3]), rng.multinomial(5000, [0.25, 0.47, 0.28])
-        agreed += size_drift(before, after).drifted == (chi2_contingency([before, after]).pvalue < SIGNIFICANCE)
-    assert agreed >= 45
 
 
 # --- edges ----------------------------------------------------------------------------------------------------------
@@ -206,27 +198,21 @@ def test_one_size_only_is_no_drift(size):
 def test_ten_million_rows_and_ten_thousand_classes():
     rng = np.random.default_rng(0)
     shares = np.exp(-np.arange(10_001) / 800)
-    shares /= shares.sum()
-    before, after = rng.multinomial(10_000_000, shares), rng.multinomial(10_000_000, shares)
+    before, after = (rng.multinomial(10_000_000, shares / shares.sum()) for _ in range(2))
     same = size_drift(before, after)
-    assert same.cuts == MOST_CUTS
-    assert not same.drifted
-    moved = size_drift(before, np.roll(after, 3))
-    assert moved.drifted
-    assert moved.message.startswith("set sizes differ from those of the 10,000,000 conformal rows: mean ")
+    assert (same.cuts, same.drifted) == (MOST_CUTS, False)
+    assert size_drift(before, np.roll(after, 3)).drifted
 
 
-def test_what_it_says():
+def test_the_message():
     drift = size_drift([0, 900, 100], [0, 20, 80])
-    assert drift.message == (
-        "set sizes differ from those of the 1,000 conformal rows: mean 1.8 compared with 1.1; 80.0% of the sets "
-        f"have more than 1 label, compared with 10.0% (Fisher's exact test at 1 cut, p = {drift.p_value:.1g}). "
-        "Coverage is promised only for rows like the conformal rows: check it on fresh labelled rows, or recalibrate."
+    assert drift.message.startswith(
+        "set sizes differ from those of the 1,000 conformal rows: mean 1.8 compared with 1.1"
     )
-    assert size_drift([0, 50], [0, 20]).message == (
-        "set sizes look like those of the 50 conformal rows: mean 1 compared with 1 (Fisher's exact test at 1 cut, "
-        "p = 1)."
+    assert (
+        "80.0% of the sets have more than 1 label, compared with 10.0% (Fisher's exact test at 1 cut" in drift.message
     )
+    assert "set sizes look like those of the 50 conformal rows" in size_drift([0, 50], [0, 20]).message
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_evidence_of_counts_has_mean_one_and_falls_with_hits(n, data):
 
 
 @given(st.floats(0.5, 0.99), st.integers(1, 80))
-def test_evidence_against_a_fixed_probability_has_mean_one_and_falls_with_hits(level, rows):
+def test_fixed_evidence_has_mean_one_and_falls_with_hits(level, rows):
     hits = np.arange(rows + 1)
     log_e = fixed_evidence(hits, rows, level)
     assert (np.diff(log_e) < 0).all()
@@ -106,7 +106,7 @@ def test_closed_testing_with_ties_nothing_and_giants():
     assert (many <= 0.0001).all()
 
 
-def test_the_ends_of_a_confidence_sequence_are_where_the_evidence_reaches_the_bar():
+def test_confidence_sequences_end_where_evidence_reaches_the_bar():
     hits, rows = np.array([3, 90, 899, 9000, 9_000_000]), np.array([5, 100, 900, 10_000, 10_000_000])
     found = confidence_sequence(hits, rows, 0.05)
     bar = math.log(20)
@@ -127,7 +127,7 @@ def test_confidence_sequences_at_the_edges():
     assert found.high[1] == pytest.approx(1 - found.low[2], abs=1e-9)  # the slopes are symmetric
 
 
-def test_confidence_sequences_are_not_much_wider_than_an_interval_for_one_time():
+def test_confidence_sequences_are_not_much_wider_than_one_look():
     """One look needs ±1.96 standard deviations; all looks together cost less than a factor of 2.5."""
     for rows in (500, 10_000, 10**6):
         low, high = confidence_sequence(9 * rows // 10, rows, 0.05)

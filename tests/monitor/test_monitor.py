@@ -67,7 +67,7 @@ def test_missing_labels_in_every_form(predictor, fresh, missing, make):
     assert ts.Monitor(predictor).add(data, make(known)).labelled == 30
 
 
-def test_what_is_wrong_with_a_batch_is_said_and_changes_nothing(predictor, fresh):
+def test_a_wrong_batch_is_refused_and_changes_nothing(predictor, fresh):
     monitor = ts.Monitor(predictor)
     monitor.add(fresh.take(slice(0, 100)))
     before, some = state_of(monitor), fresh.take(slice(100, 150))
@@ -332,7 +332,7 @@ def test_rows_that_the_predictor_was_fitted_on_are_refused(predictor, fresh):
     assert monitor.add(fresh).rows == 2000
 
 
-def test_thresholds_for_other_class_shares_are_shown_and_not_tested(predictor, fresh):
+def test_shifted_thresholds_are_shown_and_not_tested(predictor, fresh):
     shifted = predictor.shifted(priors=[0.4, 0.2, 0.2, 0.2])
     status = ts.Monitor(shifted).add(fresh.logits, np.roll(fresh.labels, 1))
     assert (status.tests, status.alarm) == ((), False)

@@ -34,7 +34,7 @@ def test_results_do_not_depend_on_how_rows_are_cut_into_batches():
     assert (a.coverage_low, a.coverage_high) == (b.coverage_low, b.coverage_high)
 
 
-def test_labels_that_come_later_count_as_if_they_had_come_at_once():
+def test_late_labels_count_as_if_they_had_come_at_once():
     of, rows = reference(), drawn(400, 1, coverage=0.8)
     at_once = after(started(of), of, rows)
     later = after(started(of), of, unlabelled(rows))
@@ -51,7 +51,7 @@ def test_labels_that_come_later_count_as_if_they_had_come_at_once():
     assert later.crossed == at_once.crossed != {}
 
 
-def test_labels_that_come_later_belong_to_their_batch_and_evidence_to_the_latest():
+def test_late_labels_belong_to_their_batch():
     of = reference()
     first, second = drawn(300, 2), drawn(300, 3)
     state = after(after(started(of), of, unlabelled(first), "first"), of, second, "second")
@@ -91,7 +91,7 @@ def test_a_few_rows_that_are_alike_are_no_repeat():
     after(after(started(of), of, first), of, second)
 
 
-def test_repeats_are_found_with_the_probability_that_a_sample_of_eight_gives():
+def test_repeats_are_found_as_often_as_a_sample_of_eight_finds():
     """Of a batch whose share f comes again, a sample of 8 has Binomial(8, f) rows: found from 4 on."""
     rng, found = np.random.default_rng(8), 0
     for _ in range(300):
@@ -119,7 +119,7 @@ def test_bins_of_sizes_rise_and_are_few(n_classes):
     assert bins[-1] < 200
 
 
-def test_a_kept_promise_raises_no_alarm_and_a_broken_one_says_since_when():
+def test_a_broken_promise_alarms_and_dates_the_change():
     of = reference()
     state = started(of, run_length=100_000)
     for i in range(20):
@@ -144,7 +144,7 @@ def test_a_kept_promise_raises_no_alarm_and_a_broken_one_says_since_when():
     assert under.change_batches
 
 
-def test_a_stream_that_is_bad_from_its_first_row_on_changed_at_its_first_batch():
+def test_a_stream_bad_from_the_start_changed_at_its_first_batch():
     of, state = reference(), started(reference())
     for i in range(6):
         state = after(state, of, drawn(200, 200 + i, coverage=0.75), f"day {i}")
@@ -152,7 +152,7 @@ def test_a_stream_that_is_bad_from_its_first_row_on_changed_at_its_first_batch()
     assert (found.since, found.before) == (0, None)
 
 
-def test_over_coverage_is_told_for_exact_promises_alone():
+def test_over_coverage_alarms_for_exact_promises_alone():
     rows = drawn(3000, 9, coverage=0.97)
     of = reference()
     found = summarize(after(started(of), of, rows), of)
@@ -164,7 +164,7 @@ def test_over_coverage_is_told_for_exact_promises_alone():
     assert [test.name for test in found.tests] == ["under", "size", "confidence"]
 
 
-def test_larger_sets_and_other_confidence_are_told_without_labels():
+def test_larger_sets_and_other_confidence_need_no_labels():
     of, rows = reference(), unlabelled(drawn(2000, 10))
     larger = replace(rows, size=rows.size + (np.arange(2000) % 3 == 0))
     found = summarize(after(started(of), of, larger), of)
@@ -191,7 +191,7 @@ def test_rows_that_are_labelled_are_not_to_be_labelled(labelled, asks):
         assert f"{rows.hit[known].mean():.3f} on the {known.sum():,} labelled rows" in advice
 
 
-def test_the_last_batch_is_told_beside_all_rows():
+def test_the_last_batch_is_shown_beside_all_rows():
     of = reference()
     state = after(after(started(of), of, drawn(300, 32)), of, drawn(100, 33, coverage=0.8))
     last = summarize(state, of).batches[-1]
@@ -215,7 +215,7 @@ def test_a_detector_alarms_in_the_call_in_which_it_sees_a_change():
 CLASSES = Promise("0.1", [99, 199, 299, 399], "class")
 
 
-def test_classes_with_thresholds_of_their_own_are_tested_by_their_own_laws():
+def test_classes_with_thresholds_are_tested_by_their_own_laws():
     of, rows = reference(CLASSES), drawn(2000, 14)
     rows.hit[rows.label == 2] &= np.random.default_rng(0).random((rows.label == 2).sum()) < 0.7
     state = after(started(of), of, rows)
@@ -228,7 +228,7 @@ def test_classes_with_thresholds_of_their_own_are_tested_by_their_own_laws():
     assert "rows of each class" in found.advice[0]
 
 
-def test_joint_evidence_is_the_product_over_classes_averaged_over_odds():
+def test_joint_evidence_is_a_product_averaged_over_odds():
     of, rows = reference(CLASSES), drawn(400, 15, coverage=0.8)
     state = after(started(of), of, rows)
     m = np.array(state.parts.rows, dtype=float)
@@ -295,7 +295,7 @@ def test_groups_that_are_new_are_notes():
     assert not any(part.alarm for part in found.parts)
 
 
-def test_what_is_not_tested_is_said():
+def test_untested_things_are_named():
     mixed = reference(Promise("0.1", [300, 300, 300, 300], "interpolated", exact=False, group_of_class=[0, 1, 2, 3]))
     found = summarize(after(started(mixed), mixed, drawn(500, 20, coverage=0.3)), mixed)
     assert not found.alarm

@@ -29,7 +29,7 @@ def test_the_bound_is_the_least_over_all_splits():
     assert p_value(pools, rows, [4, 1]).promised == pytest.approx(0.6)
 
 
-def test_fewer_hits_are_less_likely_and_the_interval_begins_where_the_bound_does():
+def test_the_interval_begins_where_the_bound_does():
     found = [p_value([200, 100], [300, 100], [h, 100]).p_value for h in range(300, 0, -10)]
     assert all(a >= b for a, b in pairwise(found))
     seen = p_value([200, 100], [300, 100], [300, 100])
