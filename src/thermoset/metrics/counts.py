@@ -7,6 +7,7 @@ are expected ones: the formulas of `thermoset.metrics.sets` are the same. Covera
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -134,16 +135,9 @@ def ratio(total: Floats | Ints, count: Ints) -> Floats:
     return quotient
 
 
-def _unknown() -> Floats:
-    return np.array(np.nan)
-
-
-def _no_rows() -> Ints:
-    return np.zeros(1, dtype=np.int64)
-
-
-def _nothing() -> Floats:
-    return np.empty(0)
+_UNKNOWN: Any = field(default_factory=lambda: np.array(np.nan))
+_NO_ROWS: Any = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+_NOTHING: Any = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,35 +150,28 @@ class SetCounts(Brief):
     ----------
     rows, hits : (..., C)
         Rows of each class, and how many of their sets contain their label: counted, or expected over u.
-    members, empty : (...)
-        Labels in all sets together, and sets without any label.
-    promised : float
-        The coverage 1 - alpha.
-    threshold : (...)
-        Of the scores; with several, the mean of the finite ones, and infinite where there are none.
-    stratum_rows, stratum_hits : (..., strata)
-        Rows and hits by size of the set, in the strata of `SIZE_STRATA`.
-    top_missed : (...)
+    members, empty, promised, threshold
+        Labels in all sets together; sets without any; the coverage 1 - alpha; the threshold of the scores, or the mean
+        of the finite ones.
+    top_missed
         Rows whose top label is correct but not in their set.
-    group_rows, group_hits : (..., groups)
-        Rows and hits by group of rows.
-    confidence_rows, confidence_hits : (..., strata)
-        Rows and hits by stratum of confidence.
+    stratum_rows, group_rows, confidence_rows, and the same of hits : (..., parts)
+        By size of the set, in the strata of `SIZE_STRATA`; by group of rows; by stratum of confidence.
     """
 
     rows: Ints
-    hits: Floats | Ints = field(default_factory=_unknown)
-    members: Floats | Ints = field(default_factory=_unknown)
-    empty: Floats | Ints = field(default_factory=_unknown)
+    hits: Floats | Ints = _UNKNOWN
+    members: Floats | Ints = _UNKNOWN
+    empty: Floats | Ints = _UNKNOWN
     promised: float = np.nan
-    threshold: Floats = field(default_factory=_unknown)
-    stratum_rows: Ints = field(default_factory=_no_rows)
-    stratum_hits: Floats | Ints = field(default_factory=_unknown)
-    top_missed: Floats | Ints = field(default_factory=_unknown)
-    group_rows: Ints = field(default_factory=_no_rows)
-    group_hits: Floats | Ints = field(default_factory=_unknown)
-    confidence_rows: Ints = field(default_factory=_no_rows)
-    confidence_hits: Floats | Ints = field(default_factory=_unknown)
+    threshold: Floats = _UNKNOWN
+    stratum_rows: Ints = _NO_ROWS
+    stratum_hits: Floats | Ints = _UNKNOWN
+    top_missed: Floats | Ints = _UNKNOWN
+    group_rows: Ints = _NO_ROWS
+    group_hits: Floats | Ints = _UNKNOWN
+    confidence_rows: Ints = _NO_ROWS
+    confidence_hits: Floats | Ints = _UNKNOWN
 
     @cached_property
     def by_group(self) -> "SetCounts":
@@ -265,11 +252,9 @@ def top_gap(gaps: ArrayLike, n_classes: int) -> Floats:
 
 
 def worst_tenth(coverage: ArrayLike, n_classes: int) -> Floats:
-    """Mean of the m smallest coverages along the last axis, m = max(round(C / 10), 1).
+    """Mean of the m smallest coverages along the last axis, m = max(round(C / 10), 1), halves rounded to even.
 
-    C is the number of classes of the problem, even when some are absent (NaN, or omitted from `coverage`); with fewer
-    than m classes present it is the mean over those, and NaN with none. Where C / 10 ends in a half, it is rounded to
-    even.
+    C is as in `top_gap`.
 
     >>> worst_tenth([0.75, 0.5, float("nan")], n_classes=3).tolist()
     0.5
@@ -322,14 +307,10 @@ class PartCoverage(Brief):
 
     Attributes
     ----------
-    count, hits : int arrays
-        Rows of each part, and how many of their sets contain their label.
-    coverage : float array
-        hits / count, NaN without rows.
-    names : tuple of str
-        Of groups, and of strata of set size, such as "2-3"; empty for other parts.
-    avg_size : float array
-        Mean set size of groups, NaN without rows; empty for other parts.
+    count, hits, coverage : arrays
+        Rows of each part, how many of their sets contain their label, and the share, NaN without rows.
+    names, avg_size
+        Names of groups, and of strata of set size such as "2-3"; mean set sizes of groups. Empty for other parts.
     low, high : float arrays
         Lowest and highest confidence of strata of confidence, NaN without rows; empty for other parts.
     """
@@ -337,9 +318,9 @@ class PartCoverage(Brief):
     count: Ints
     hits: Ints
     names: tuple[str, ...] = ()
-    avg_size: Floats = field(default_factory=_nothing)
-    low: Floats = field(default_factory=_nothing)
-    high: Floats = field(default_factory=_nothing)
+    avg_size: Floats = _NOTHING
+    low: Floats = _NOTHING
+    high: Floats = _NOTHING
 
     @cached_property
     def coverage(self) -> Floats:
@@ -460,20 +441,15 @@ def counts_of_sets(
     hit, members, _ = check_hits(sets, labels)
     sizes = np.count_nonzero(members, axis=1)
     by_size = coverage_by_size(sizes, hit)
-    found = replace(
-        count_hits(sets, labels, alpha),
-        members=np.asarray(sizes.sum()),
-        empty=np.asarray(np.count_nonzero(sizes == 0)),
-        stratum_rows=by_size.count,
-        stratum_hits=by_size.hits,
-    )
+    counts: dict[str, Any] = {"stratum_rows": by_size.count, "stratum_hits": by_size.hits}
     if groups is not None:
         by_group = group_coverage(sets, labels, groups)
-        found = replace(found, group_rows=by_group.count, group_hits=by_group.hits)
+        counts |= {"group_rows": by_group.count, "group_hits": by_group.hits}
     if confidence is not None:
         strata = coverage_by_confidence(confidence, hit, n_strata)
-        found = replace(found, confidence_rows=strata.count, confidence_hits=strata.hits)
-    return found
+        counts |= {"confidence_rows": strata.count, "confidence_hits": strata.hits}
+    counts |= {"members": np.asarray(sizes.sum()), "empty": np.asarray(np.count_nonzero(sizes == 0))}
+    return replace(count_hits(sets, labels, alpha), **counts)
 
 
 def count_members(sets: ArrayLike) -> SetCounts:

@@ -43,10 +43,7 @@ class Intervals(NamedTuple):
 
 @dataclass(frozen=True)
 class NoiseFloor:
-    """What TopCovGap and AvgCovGap show when every class has coverage exactly 1 - alpha.
-
-    A measured gap is meaningful only above the 95% quantile (`top_95`, `avg_95`).
-    """
+    """TopCovGap and AvgCovGap when every class has coverage exactly 1 - alpha; a gap means something above `..._95`."""
 
     top_mean: float
     top_95: float

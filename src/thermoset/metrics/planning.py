@@ -1,10 +1,8 @@
 """How many conformal rows an alpha and a coverage half-width need, what n rows give, and how many rows an answer needs.
 
-The coverage of a predictor fitted on n rows is itself random, Beta(k, n + 1 - k) with k = ceil((n + 1)(1 - alpha))
-(see `thermoset.metrics.laws`). A plan requires it to lie within 1 - alpha ± width with the given confidence.
-
-A claim that answered rows have an error of at most e takes an exact binomial test: m answered rows with x errors pass
-if P(Bin(m, e) <= x) is at most 1 - confidence (see `thermoset.decisions`).
+The coverage of a predictor fitted on n rows is itself random, Beta(k, n + 1 - k) with k = ceil((n + 1)(1 - alpha)). A
+claim that answered rows have an error of at most e takes an exact binomial test: m answered rows with x errors pass if
+P(Bin(m, e) <= x) is at most 1 - confidence (see `thermoset.decisions`).
 """
 
 import math

@@ -35,22 +35,18 @@ class Metric:
 
     Attributes
     ----------
-    name : str
-        Its name in the metric column of a sweep.
-    title, about : str
-        For display: the paper's name for it, and a few words on what it measures.
+    name, title, about : str
+        Its name in the metric column of a sweep; for display, the paper's name for it, and what it measures.
     unit : "labels", "share" or "score"
         Of its values. Shares are fractions.
     of : callable
         `SetCounts` -> a number, or one for each trial.
     needs : "counts", "sizes", "threshold", "ranks", "expectation", "groups" or "confidence"
-        What the formula reads. Plain counts are there for sets and for every sweep, thresholds for sweeps alone, the
-        ranks of labels for the study, counts with u integrated out for the study and for sweeps with
-        `evaluation="integrated"`. Groups of rows are there for every sweep of rows that have groups; sizes of single
-        sets and strata of confidence for sweeps that are asked for them.
+        What the formula reads. Counts are there for sets and for every sweep; thresholds for sweeps, and groups for
+        sweeps of rows that have them; sizes and strata of confidence for sweeps that are asked for them; counts with u
+        integrated out for sweeps with `evaluation="integrated"` and the study, ranks of labels for the study alone.
     averages : bool
-        Whether a sweep with `evaluation="integrated"` computes it from expected counts too. A metric that is not linear
-        in hits would have another meaning then, and stays with drawn ones.
+        Whether a sweep with `evaluation="integrated"` computes it from expected counts too: where it is linear in hits.
     """
 
     name: str
