@@ -23,34 +23,21 @@ NULL_GROUP = -1
 _LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)  # quantiles that stand for a class's score distribution (Ding et al., section 3)
 
 
-@dataclass(frozen=True)
-class ClusterPlan:
-    """How many clusters to make, and what share of the rows may go into making them."""
+def cluster_plan(counts: Ints, alpha: Alpha) -> tuple[int, float]:
+    """The number of clusters, and the share of the rows that makes them: the rule of Ding et al., appendix B.
 
-    n_clusters: int
-    fraction: float
-
-
-def cluster_plan(counts: Ints, alpha: Alpha) -> ClusterPlan:
-    """The rule of Ding et al., appendix B.
-
-    With K the number of classes that have enough rows for a threshold, a share K / (75 + K) of the rows makes the
-    clusters: half as many as rows which that gives the smallest of these classes.
+    With K the number of classes that have enough rows for a threshold, the share is K / (75 + K), and there are half as
+    many clusters as rows which that gives the smallest of these classes.
     """
     eligible = counts[counts >= rows_needed(alpha)]
     if not eligible.size:
-        return ClusterPlan(n_clusters=0, fraction=0.0)
+        return 0, 0.0
     fraction = eligible.size / (75 + eligible.size)
-    return ClusterPlan(n_clusters=math.floor(int(eligible.min()) * fraction) // 2, fraction=fraction)
+    return math.floor(int(eligible.min()) * fraction) // 2, fraction
 
 
 def cluster_classes(
-    scores: Pairs,
-    labels: Ints,
-    n_classes: int,
-    n_clusters: int,
-    alpha: Alpha,
-    random_state: int,
+    scores: Pairs, labels: Ints, n_classes: int, n_clusters: int, alpha: Alpha, random_state: int
 ) -> Ints:
     """Cluster of each class, from these rows' label scores; rare classes get `NULL_GROUP`.
 
@@ -229,9 +216,9 @@ class ByCluster(Grouping):
 
     def divide(self, scores: Pairs, labels: Ints, n_classes: int, alpha: Alpha, seed: int) -> Division:
         """Cluster the classes on a seeded part of the rows; the others set the thresholds."""
-        plan = cluster_plan(np.bincount(labels, minlength=n_classes), alpha)
-        making, rest = set_aside(len(labels), plan.fraction, seed)
-        groups = cluster_classes(scores[making], labels[making], n_classes, plan.n_clusters, alpha, seed)
+        n_clusters, fraction = cluster_plan(np.bincount(labels, minlength=n_classes), alpha)
+        making, rest = set_aside(len(labels), fraction, seed)
+        groups = cluster_classes(scores[making], labels[making], n_classes, n_clusters, alpha, seed)
         return Division(groups, rest)
 
 

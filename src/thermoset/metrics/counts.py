@@ -5,7 +5,7 @@ are expected ones: the formulas of `thermoset.metrics.sets` are the same. Covera
 """
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -135,9 +135,9 @@ def ratio(total: Floats | Ints, count: Ints) -> Floats:
     return quotient
 
 
-_UNKNOWN: Any = field(default_factory=lambda: np.array(np.nan))
-_NO_ROWS: Any = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
-_NOTHING: Any = field(default_factory=lambda: np.empty(0))
+_unknown: Any = partial(np.array, np.nan)
+_no_rows: Any = partial(np.zeros, 1, np.int64)
+_nothing: Any = partial(np.empty, 0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -160,18 +160,18 @@ class SetCounts(Brief):
     """
 
     rows: Ints
-    hits: Floats | Ints = _UNKNOWN
-    members: Floats | Ints = _UNKNOWN
-    empty: Floats | Ints = _UNKNOWN
+    hits: Floats | Ints = field(default_factory=_unknown)
+    members: Floats | Ints = field(default_factory=_unknown)
+    empty: Floats | Ints = field(default_factory=_unknown)
     promised: float = np.nan
-    threshold: Floats = _UNKNOWN
-    stratum_rows: Ints = _NO_ROWS
-    stratum_hits: Floats | Ints = _UNKNOWN
-    top_missed: Floats | Ints = _UNKNOWN
-    group_rows: Ints = _NO_ROWS
-    group_hits: Floats | Ints = _UNKNOWN
-    confidence_rows: Ints = _NO_ROWS
-    confidence_hits: Floats | Ints = _UNKNOWN
+    threshold: Floats = field(default_factory=_unknown)
+    stratum_rows: Ints = field(default_factory=_no_rows)
+    stratum_hits: Floats | Ints = field(default_factory=_unknown)
+    top_missed: Floats | Ints = field(default_factory=_unknown)
+    group_rows: Ints = field(default_factory=_no_rows)
+    group_hits: Floats | Ints = field(default_factory=_unknown)
+    confidence_rows: Ints = field(default_factory=_no_rows)
+    confidence_hits: Floats | Ints = field(default_factory=_unknown)
 
     @cached_property
     def by_group(self) -> "SetCounts":
@@ -318,9 +318,9 @@ class PartCoverage(Brief):
     count: Ints
     hits: Ints
     names: tuple[str, ...] = ()
-    avg_size: Floats = _NOTHING
-    low: Floats = _NOTHING
-    high: Floats = _NOTHING
+    avg_size: Floats = field(default_factory=_nothing)
+    low: Floats = field(default_factory=_nothing)
+    high: Floats = field(default_factory=_nothing)
 
     @cached_property
     def coverage(self) -> Floats:

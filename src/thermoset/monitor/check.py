@@ -21,7 +21,6 @@ from thermoset.data import Logits
 from thermoset.data.groups import Groups, read_groups
 from thermoset.data.labels import checked_weights
 from thermoset.data.top_k import tops_of
-from thermoset.decisions import AnswerClaim
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, exact_level
 from thermoset.metrics.counts import check_labels, check_sets, coverage_by_confidence, coverage_by_size
@@ -272,48 +271,36 @@ def check_rows(
             sets = inference.sets(some, None, None if own is None else own[place])
             for column, part in zip(facts, RowFacts.of(sets, probs, labels[place]), strict=True):
                 column[place] = part
-    if (rule := inference.document.answers) is not None:
-        answered = inference.actions(data, None, weights) == ANSWER
-        return _check_decided(inference, facts, labels, answered, promise, fail_on, data.groups, rule.claim, bins)
-    if "answers" in fail_on:
+    answered, rule = np.zeros(len(data), dtype=np.bool_), inference.document.answers
+    if rule is not None:
+        answered = np.asarray(inference.actions(data, None, weights) == ANSWER)
+    elif "answers" in fail_on:
         raise InputError("fail_on='answers' needs a predictor with an answer rule. Fit it with answer=.")
+    # Those that sets are for; a table needs rows.
+    others = np.flatnonzero(np.ones_like(answered) if answered.all() else ~answered)
     report = check_facts(
-        facts,
-        labels,
+        facts.take(others),
+        labels[others],
         data.n_classes,
         promise if whole else replace(promise, exact=False),
         fail_on=fail_on,
         class_names=inference.document.classes,
-        groups=data.groups,
+        groups=None if data.groups is None else data.groups.take(others),
         classwise=calibration_of_bins(bins),
     )
+    if rule is not None:
+        return _with_answers(report, facts, answered, rule.claim.bound)
     return report if whole else replace(report, undecided=int(inference.undecided(data, None, weights).sum()))
 
 
-def _check_decided(
-    inference: Inference, facts: RowFacts, labels: Ints, answered: Bools, promise: Promise,
-    fail_on: str | Iterable[str], groups: Groups | None, claim: AnswerClaim, bins: BinCounts,
-) -> CheckReport:  # fmt: skip
-    """Coverage and sizes of the rows that are not answered, errors of those that are, and the confidence of all."""
-    left = np.flatnonzero(~answered)
-    some = left if len(left) else np.arange(len(labels))
-    report = check_facts(
-        facts.take(some),
-        labels[some],
-        inference.document.n_classes,
-        promise,
-        fail_on=fail_on,
-        class_names=inference.document.classes,
-        groups=None if groups is None else groups.take(some),
-        classwise=calibration_of_bins(bins),
-    )
-    if not len(left):  # nothing is promised of sets that nobody sees
+def _with_answers(report: CheckReport, facts: RowFacts, answered: Bools, bound: float) -> CheckReport:
+    """The report of the other rows, with the errors of answered ones and the confidence of all."""
+    rows, n, errors = len(answered), int(answered.sum()), int(np.count_nonzero(answered & ~facts.correct))
+    if n == rows:  # nothing is promised of sets that nobody sees
         nothing = replace(report.marginal, rows=0, hits=0, coverage=np.nan, p_value=1.0)
         report = replace(report, rows=0, marginal=nothing)
-    n, errors = len(labels) - len(left), int(np.count_nonzero(answered & ~facts.correct))
     low, high = (float(end) for end in metrics.clopper_pearson(errors, n))
-    chance = float(binom.sf(errors - 1, n, claim.bound))
-    answers = AnswerCheck(len(labels), n, errors, claim.bound, low, high, chance)
+    answers = AnswerCheck(rows, n, errors, bound, low, high, float(binom.sf(errors - 1, n, bound)))
     return replace(report, calibration=calibration_check(facts), answers=answers)
 
 
