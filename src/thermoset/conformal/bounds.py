@@ -203,7 +203,7 @@ def upper_label_scores(
 ) -> Pairs:
     """The upper bound of the score of each row's own label, at every temperature: (T, n)."""
     require_bounds(score)
-    found = np.empty((len(temperatures), rows.n_rows), dtype=np.complex128)
+    scores = np.empty((len(temperatures), rows.n_rows), dtype=np.complex128)
 
     def work(some: TopRows, place: slice) -> None:
         hit = some.indices == labels[place, None]
@@ -211,10 +211,10 @@ def upper_label_scores(
         u = uniforms_of(some, randomness[place])
         for j, temperature in enumerate(temperatures.tolist()):
             upper = score_bounds(score, some, temperature, u, UPPER)
-            found[j, place] = np.take_along_axis(upper, column, axis=1)[:, 0]
+            scores[j, place] = np.take_along_axis(upper, column, axis=1)[:, 0]
 
     for_parts(rows, work)
-    return found
+    return scores
 
 
 class KeptSets(NamedTuple):
@@ -250,13 +250,13 @@ def kept_sets(bounds: Pairs, indices: Ints, thresholds: Pairs, groups: Ints | No
 
 def middle_confidences(rows: TopRows, temperature: float) -> Floats:
     """The middle of the bounds of each row's top probability, (n,)."""
-    found = np.empty(rows.n_rows)
+    confidences = np.empty(rows.n_rows)
 
     def work(some: TopRows, place: slice) -> None:
         rest = rest_bounds(some.logits, some.stated, some.n_classes, temperature)
         logits = as_float64(some.logits)
         most, least = (1.0 / _weigh(logits, temperature, one).total[:, 0] for one in (rest.low, rest.high))
-        found[place] = 0.5 * (most + least)
+        confidences[place] = 0.5 * (most + least)
 
     for_parts(rows, work)
-    return found
+    return confidences

@@ -330,9 +330,9 @@ def group_codes(data: Logits, names: tuple[str, ...], falls_back: bool, purpose:
     if falls_back:
         codes[unknown] = len(names)
     elif unknown.any():
-        found = [groups.names[g] for g in np.unique(groups.codes[unknown])]
-        what = f"group {quoted(found[0])} has" if len(found) == 1 else f"groups {listed_groups(found)} have"
-        them = "it" if len(found) == 1 else "them"
+        missing = [groups.names[g] for g in np.unique(groups.codes[unknown])]
+        what = f"group {quoted(missing[0])} has" if len(missing) == 1 else f"groups {listed_groups(missing)} have"
+        them = "it" if len(missing) == 1 else "them"
         raise InputError(
             f"{what} no threshold: the conformal rows had none of {them} (known: {listed_groups(names)}). Fit again "
             f"with rows of {them}, or choose fallback='pooled' or 'strictest' when you fit."

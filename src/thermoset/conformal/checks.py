@@ -1,4 +1,4 @@
-"""Errors and warnings where thresholds are found: too few rows, small weights, masked or missed labels."""
+"""Errors and warnings about thresholds: too few rows, small weights, masked or missed labels."""
 
 import warnings
 from fractions import Fraction
@@ -20,10 +20,10 @@ _FEWEST_TO_JUDGE = 20  # conformal rows of a class from which on its coverage is
 def fitted_groups(data: Logits, purpose: str) -> Groups:
     """The groups of conformal rows; refused where nearly every row has one of its own."""
     groups = data.require_groups(purpose)
-    found = int(np.count_nonzero(groups.counts))
-    if found > max(len(groups) // 2, 1):
+    n_groups = int(np.count_nonzero(groups.counts))
+    if n_groups > max(len(groups) // 2, 1):
         raise InputError(
-            f"groups has {found:,} different values in {len(groups):,} rows: a threshold needs many rows of each "
+            f"groups has {n_groups:,} different values in {len(groups):,} rows: a threshold needs many rows of each "
             "group, and this looks like one id per row. Pass a column whose values many rows share, such as site or "
             "device."
         )

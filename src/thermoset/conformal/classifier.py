@@ -149,8 +149,8 @@ class ConformalClassifier(Estimator):
             weights = conformal_weights(weights, len(data))
         scoring = Scoring.of(recipe)
         randomness = scoring.randomness(u, len(data), ids)
-        (found,) = label_scores(data, y, scoring.score, [scoring.temperature], randomness)
-        scores = CalibrationScores.of(found, data, recipe, scoring, rows, weights)
+        (own,) = label_scores(data, y, scoring.score, [scoring.temperature], randomness)
+        scores = CalibrationScores.of(own, data, recipe, scoring, rows, weights)
         self.adopt(scores, data.n_classes, data.classes, input_kind_of(data))
         self._warn_where_infinite(self.thresholds_, self.alpha)
         return self
@@ -188,10 +188,10 @@ class ConformalClassifier(Estimator):
         levels = list(np.atleast_1d(np.asarray(alphas, dtype=object)))
         if not levels:
             raise InputError("alphas must name at least one level; got none. Try alphas=[0.05, 0.1].")
-        found: Bools = self._predict(predict_sets, data, u, ids, weights, levels)
+        sets: Bools = self._predict(predict_sets, data, u, ids, weights, levels)
         for alpha in levels:
             self._warn_where_infinite(self.calibration_.thresholds(alpha), alpha)
-        return found
+        return sets
 
     def predict_p(
         self,
@@ -291,8 +291,8 @@ class ConformalClassifier(Estimator):
                 "'small', or omit weights."
             )
         y, scoring = more.require_labels("tighten"), self.calibration_.scoring
-        (found,) = label_scores(more, y, scoring.score, [scoring.temperature], scoring.randomness(u, len(more)))
-        pooled, level = np.concatenate([self.calibration_.scores, found]), exact_level(alpha)
+        (own,) = label_scores(more, y, scoring.score, [scoring.temperature], scoring.randomness(u, len(more)))
+        pooled, level = np.concatenate([self.calibration_.scores, own]), exact_level(alpha)
         k = conformal_rank(len(pooled), level)
         stricter = np.sort(pooled)[k - 1] if k <= len(pooled) else complex(np.inf, np.inf)
         self._set_thresholds(np.sort([self.thresholds_[0, 0], stricter])[1:, None])
@@ -366,8 +366,8 @@ def fitted_at(
     asked = {name: getattr(model, name) for name in Recipe.__struct_fields__}
     copies = [type(model)(**asked | {"temperature": one.temperature}) for one in at]
     randomness, kind = at[0].randomness(u, len(data)), input_kind_of(data)
-    found = label_scores(data, y, recipe.set_score, [one.temperature for one in at], randomness)
-    for copy, of_copy, scoring in zip(copies, found, at, strict=True):
+    of_copies = label_scores(data, y, recipe.set_score, [one.temperature for one in at], randomness)
+    for copy, of_copy, scoring in zip(copies, of_copies, at, strict=True):
         scores = CalibrationScores.of(of_copy, data, recipe, scoring, rows)
         copy.adopt(scores, data.n_classes, data.classes, kind)
         copy._warn_where_infinite(copy.thresholds_, copy.alpha)

@@ -83,10 +83,10 @@ def group_thresholds(scores: Pairs, groups: Ints, n_groups: int, alphas: Sequenc
     edges = np.searchsorted(groups[order], np.arange(n_groups + 1))
     counts = np.diff(edges)
     ranks = rank_table(int(counts.max(initial=0)), alphas)[:, counts]
-    found = np.full(ranks.shape, complex(np.inf, np.inf))
+    thresholds = np.full(ranks.shape, complex(np.inf, np.inf))
     finite = ranks <= counts
-    found[finite] = scores[order][(edges[:-1] + ranks - 1)[finite]]
-    return found
+    thresholds[finite] = scores[order][(edges[:-1] + ranks - 1)[finite]]
+    return thresholds
 
 
 def mix_thresholds(own: Pairs, whole: Pairs, tau: float, score: Score, n_classes: int) -> Pairs:
@@ -185,10 +185,10 @@ class Grouping:
     ) -> Pairs:
         """Thresholds by class, (alphas, C), from label scores: each class has that of its group."""
         groups, group_index = np.unique(group_of_class, return_inverse=True)
-        found = group_thresholds(scores, group_index[labels], len(groups), alphas)
+        by_group = group_thresholds(scores, group_index[labels], len(groups), alphas)
         if groups[0] == NULL_GROUP:
-            found[:, :1] = group_thresholds(scores, np.zeros(len(labels), dtype=np.int64), 1, alphas)
-        return np.asarray(found[:, group_index])
+            by_group[:, :1] = group_thresholds(scores, np.zeros(len(labels), dtype=np.int64), 1, alphas)
+        return np.asarray(by_group[:, group_index])
 
 
 class ByClass(Grouping):
@@ -299,8 +299,8 @@ class Interpolated(ByClass):
         """That of a name, or of a name with tau in brackets."""
         if text == self.name:
             return self
-        found = re.fullmatch(rf"{self.name}\(tau=([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)\)", text)
-        return None if found is None else Interpolated(float(found[1]))
+        match = re.fullmatch(rf"{self.name}\(tau=([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)\)", text)
+        return None if match is None else Interpolated(float(match[1]))
 
     def thresholds(
         self, scores: Pairs, labels: Ints, group_of_class: Ints, alphas: Sequence[Alpha], score: Score
@@ -323,14 +323,14 @@ GroupingLike = str | Grouping
 
 def text_of(grouping: object) -> str | None:
     """A grouping as text, or None as it is."""
-    found = resolve_grouping(grouping)
-    return None if found is None else found.text
+    kind = resolve_grouping(grouping)
+    return None if kind is None else kind.text
 
 
 def title_of(grouping: str) -> str:
     """The name of sets with a grouping, in tables and charts."""
-    found = resolve_grouping(grouping)
-    return "" if found is None else found.title
+    kind = resolve_grouping(grouping)
+    return "" if kind is None else kind.title
 
 
 def resolve_grouping(grouping: object) -> Grouping | None:
@@ -339,8 +339,8 @@ def resolve_grouping(grouping: object) -> Grouping | None:
         return grouping
     if isinstance(grouping, str):
         for member in GROUPINGS.values():
-            if (found := member.read(grouping)) is not None:
-                return found
+            if (kind := member.read(grouping)) is not None:
+                return kind
     *names, last = (repr(name) for name in GROUPINGS)
     raise InputError(
         f"grouping must be None, {', '.join(names)} or {last}; got {quoted(grouping)}. None means one threshold for "

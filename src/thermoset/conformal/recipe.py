@@ -47,11 +47,11 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         """Describe a score."""
         own, limits = (score.of, score.limits) if isinstance(score, RankLimited) else (score, None)
         named = _KINDS.get(own.name) is type(own)
-        found = cls(
+        method = cls(
             name=own.name if named else f"{_OWN}{own.name}", parameters=asdict(own) if named else {}, limits=limits
         )
-        found.__dict__["score"] = score
-        return found
+        method.__dict__["score"] = score
+        return method
 
     def __hash__(self) -> int:
         return hash((self.name, tuple(self.parameters.items()), self.limits))
@@ -292,13 +292,13 @@ def learn_from_some(recipe: Recipe, data: Logits) -> Learned:
 def learn_from(recipe: Recipe, data: Logits) -> Learned:
     """Learn from rows that set no threshold."""
     labels, score = data.require_labels("fit"), recipe.score
-    found = Learned(recipe)
+    learned = Learned(recipe)
     if score.learns:
         absent = np.flatnonzero(np.bincount(labels, minlength=data.n_classes) == 0)
-        score, found = score.learned(labels, data.n_classes), replace(found, absent=absent, seen=len(labels))
+        score, learned = score.learned(labels, data.n_classes), replace(learned, absent=absent, seen=len(labels))
     if recipe.needs_limits:
         score = _limited(score, recipe, data, labels)
-    return replace(found, recipe=recipe.change(method=score))
+    return replace(learned, recipe=recipe.change(method=score))
 
 
 def _limited(score: Score, recipe: Recipe, data: Logits, labels: Ints) -> RankLimited:
@@ -319,8 +319,8 @@ def rank_limits(ranks: Ints, labels: Ints, n_classes: int, alpha: Alpha) -> Ints
     Of the n rows of the class m are beyond k; the one row more is a margin, so that the top-k error is at most alpha on
     average. A class with too few rows for that has no limit.
     """
-    found = group_thresholds(pairs(ranks, 0.0), labels, n_classes, [alpha])
-    return np.asarray(np.minimum(found.real[0], n_classes).astype(np.int64))
+    limits = group_thresholds(pairs(ranks, 0.0), labels, n_classes, [alpha])
+    return np.asarray(np.minimum(limits.real[0], n_classes).astype(np.int64))
 
 
 def name_some(classes: Ints, names: Sequence[str] | None, counts: Ints | None = None) -> str:

@@ -89,9 +89,9 @@ def _checked_u(u: Any, n_rows: int) -> Floats:
 
 def label_ranks(source: Source, labels: Ints) -> Ints:
     """The rank of each row's label, from 1; of equal logits the lower label index ranks higher."""
-    found = row_array((source.n_rows,), np.int64)
-    map_rows(source, _block_ranks, [found], per_row=[as_int64(labels)])
-    return found + 1
+    ranks = row_array((source.n_rows,), np.int64)
+    map_rows(source, _block_ranks, [ranks], per_row=[as_int64(labels)])
+    return ranks + 1
 
 
 def _block_ranks(block: Block, labels: Ints) -> tuple[Ints]:
@@ -111,10 +111,10 @@ def label_scores(source: Source, labels: Ints, score: Score, temperatures: Any, 
     if isinstance(score, RankLimited):
         beyond = label_ranks(source, labels) > np.array(score.limits)[labels]
         return move_beyond(label_scores(source, labels, score.of, at, randomness), beyond)
-    found = row_array((2, len(at), source.n_rows))
+    parts = row_array((2, len(at), source.n_rows))
     f = _block_label_scores if score.compiled else _plain_label_scores
-    map_rows(source, f, [found], per_row=[as_int64(labels), randomness], fixed=[score, at])
-    return pairs(*found)
+    map_rows(source, f, [parts], per_row=[as_int64(labels), randomness], fixed=[score, at])
+    return pairs(*parts)
 
 
 def _block_label_scores(
@@ -122,7 +122,7 @@ def _block_label_scores(
 ) -> tuple[Floats]:
     rows, gaps, n = as_float64(block), gaps_of(sort_ascending(block)), len(block)
     (ranks,), own = _block_ranks(block, labels), as_int64(labels)
-    parts, found = np.empty((4, len(temperatures), n)), np.empty((2, len(temperatures), n))
+    parts, values = np.empty((4, len(temperatures), n)), np.empty((2, len(temperatures), n))
     kernels.label_parts(gaps, ranks, temperatures, np.empty(gaps.shape[1]), parts)
     gap = rows[np.arange(n), own] - rows.max(axis=1)
     second = gaps[:, 1].copy() if gaps.shape[1] > 1 else np.full(n, -np.inf)
@@ -133,22 +133,22 @@ def _block_label_scores(
     for j, temperature in enumerate(temperatures.tolist()):
         at, mine = 1.0 / temperature, np.ascontiguousarray(parts[:, j])
         kernels.label_terms(code, k_reg, drawn, keep_top, at, ranks, gap, second, mine, terms_of)
-        kernels.trial_values(terms_of, unit, bound, numbers, u[None], found[0, j : j + 1])
-        kernels.label_ties(code, keep_top, at, ranks, gap, second, mine, every, u, found[1, j])
-    found[0] += score.offsets(block.shape[1])[own]
-    return (found,)
+        kernels.trial_values(terms_of, unit, bound, numbers, u[None], values[0, j : j + 1])
+        kernels.label_ties(code, keep_top, at, ranks, gap, second, mine, every, u, values[1, j])
+    values[0] += score.offsets(block.shape[1])[own]
+    return (values,)
 
 
 def _plain_label_scores(
     block: Block, labels: Ints, randomness: Randomness, score: Score, temperatures: Floats
 ) -> tuple[Floats]:
     gaps, order = sorted_order(block)
-    u, found = randomness.block(gaps), np.empty((2, len(temperatures), len(block)))
+    u, values = randomness.block(gaps), np.empty((2, len(temperatures), len(block)))
     row, place = np.arange(len(block)), (order == labels[:, None]).argmax(axis=1)
     for j, temperature in enumerate(temperatures.tolist()):
         own = plain_pairs(score, sorted_rows(gaps, temperature, u))[row, place]
-        found[0, j], found[1, j] = own.real, own.imag
-    return (found,)
+        values[0, j], values[1, j] = own.real, own.imag
+    return (values,)
 
 
 # ---- scores of all labels --------------------------------------------------------------------------------------------
@@ -195,17 +195,17 @@ def _compiled_scores(
     kernels.value_matrix(code, unit, k_reg, drawn, keep_top, temperature, gaps, u, work, value)
     if not score.by_rank:
         value += score.offsets(gaps.shape[1])[order]
-    found, exact = pairs(value, 0.0), np.ones(gaps.shape, dtype=np.bool_)
+    scores, exact = pairs(value, 0.0), np.ones(gaps.shape, dtype=np.bool_)
     if among is not None:
         exact = among.real[np.minimum(np.searchsorted(among.real, value), len(among) - 1)] == value
         if code in (kernels.APS, kernels.RAPS) and not keep_top and exact.any():
-            found.imag[exact] = _about(gaps, temperature, u)[exact]
-            exact &= _has_near(found, among)
+            scores.imag[exact] = _about(gaps, temperature, u)[exact]
+            exact &= _has_near(scores, among)
     rows, ranks = map(np.ascontiguousarray, np.nonzero(exact))
     ties = np.empty(len(rows))
     kernels.rank_ties(code, keep_top, temperature, gaps, u, rows, ranks, work, ties)
-    found.imag[rows, ranks] = ties
-    return found
+    scores.imag[rows, ranks] = ties
+    return scores
 
 
 _NEAR = 1e-9  # how far from the tie-break a number may be that is right but for rounding, and much more

@@ -434,8 +434,8 @@ def counts_of_sets(
 ) -> SetCounts:
     """Everything that metrics of sets read, counted; by group and by stratum of confidence where these are given.
 
-    >>> found = counts_of_sets([[True, True], [False, False]], labels=[0, 1], alpha=0.1)
-    >>> int(found.members), int(found.empty), found.hits.tolist(), found.rows.tolist()
+    >>> counts = counts_of_sets([[True, True], [False, False]], labels=[0, 1], alpha=0.1)
+    >>> int(counts.members), int(counts.empty), counts.hits.tolist(), counts.rows.tolist()
     (2, 1, [1, 0], [1, 1])
     """
     hit, members, _ = check_hits(sets, labels)

@@ -327,10 +327,10 @@ class ClasswiseCalibration(Brief):
 def classwise_calibration(probs: ArrayLike, labels: ArrayLike, n_bins: int = N_BINS) -> ClasswiseCalibration:
     """The calibration error of each class, and what chance alone shows; see `ClasswiseCalibration`.
 
-    >>> found = classwise_calibration([[0.75, 0.25], [0.75, 0.25]], labels=[0, 1])
-    >>> found.error.tolist()  # class 0: 3/4 versus 1/2; class 1: 1/4 versus 1/2
+    >>> table = classwise_calibration([[0.75, 0.25], [0.75, 0.25]], labels=[0, 1])
+    >>> table.error.tolist()  # class 0: 3/4 versus 1/2; class 1: 1/4 versus 1/2
     [0.25, 0.25]
-    >>> found.chance.round(12).tolist()  # 2, 1, 0 hits: (9/16 * 1/2 + 6/16 * 1/2 + 1/16 * 3/2) / 2 rows
+    >>> table.chance.round(12).tolist()  # 2, 1, 0 hits: (9/16 * 1/2 + 6/16 * 1/2 + 1/16 * 3/2) / 2 rows
     [0.28125, 0.28125]
     """
     table, truth = _check_probs_and_labels(probs, labels)

@@ -141,9 +141,9 @@ def worst_slab(
     for start in range(0, len(chosen), step):  # a few directions at a time
         along = sort_along(table, chosen[start : start + step])
         some = along.select(searched)
-        found = Window(*worst_window(some.value, some.order, ~hit, least))
-        if best.rows == 0 or found.misses * best.rows > best.misses * found.rows:
-            best, inside, first = found, found.rows_inside(along), start
+        window = Window(*worst_window(some.value, some.order, ~hit, least))
+        if best.rows == 0 or window.misses * best.rows > best.misses * window.rows:
+            best, inside, first = window, window.rows_inside(along), start
     judged = inside[~searched[inside]]
     return WorstSlab(
         direction=chosen[first + best.direction],
@@ -171,8 +171,8 @@ def worst_slab_coverage(
     >>> worst_slab_coverage(sets, labels, np.arange(100.0)[:, None])  # sets of all labels are right everywhere
     1.0
     """
-    found = worst_slab(sets, labels, features, share=share, directions=directions, random_state=random_state)
-    return found.coverage
+    slab = worst_slab(sets, labels, features, share=share, directions=directions, random_state=random_state)
+    return slab.coverage
 
 
 def draw_half(n_rows: int, rng: np.random.Generator) -> Bools:

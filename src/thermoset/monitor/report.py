@@ -1,4 +1,4 @@
-"""What a check found: records of numbers, tables, sentences, and plain Python for JSON."""
+"""The result of a check: records of numbers, tables, sentences, and plain Python for JSON."""
 
 import math
 from collections.abc import Sequence

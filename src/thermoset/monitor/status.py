@@ -122,7 +122,7 @@ class AnswerCounts:
 
 @dataclass(frozen=True, repr=False)
 class MonitorStatus(AsTable):
-    """The status of a monitor. `print` it for what was found; `to_table` lists the batches.
+    """The status of a monitor. `print` it for the findings; `to_table` lists the batches.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class MonitorStatus(AsTable):
     new_changes : bool
         Whether a change detector alarmed in the last call.
     sentences, advice : tuples of str
-        What was found, and what to do.
+        The findings, and what to do.
     answers : AnswerCounts or None
         Rows answered alone and errors among them, where there is an answer rule.
     """
