@@ -51,8 +51,7 @@ def warmed() -> None:
     names = [f"{name}.{suffix}" for name in captions(few) for suffix in ("png", "pdf")]
     folder.figure_files = lambda study, _: {f"figures/{study.name}/{name}": drawn for name in names}
     Figure.savefig = lambda _, stream, **__: stream.write(drawn)
-    for module in ("thermoset.cli.tune", "thermoset.cli.exports"):
-        sys.modules[module].page_of = lambda *_, **__: drawn
+    sys.modules["thermoset.cli.tune"].page_of = lambda *_, **__: drawn
     for module in ("pyarrow.parquet", *PAGE_MODULES):
         with contextlib.suppress(ImportError):
             importlib.import_module(module)

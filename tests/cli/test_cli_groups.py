@@ -9,7 +9,7 @@ import pytest
 import thermoset as ts
 from law import generated
 from parts import require
-from thermoset.cli.options import SplitColumns, Work, opened_logits
+from thermoset.cli.options import SplitRows
 from thermoset.predictor.document import checksum_of
 
 pytestmark = pytest.mark.slow
@@ -113,11 +113,11 @@ def test_a_column_called_groups_is_used_without_asking(call, tmp_path):
 @pytest.mark.parametrize("memory", [None, "16MiB"])
 @pytest.mark.parametrize("source", ["val", "shards"])
 def test_rows_that_commands_work_on_have_groups(request, source, memory):
-    where, columns = [request.getfixturevalue(source)], SplitColumns(groups="site", split_by="patient")
-    with opened_logits(where, columns, Work(memory)) as rows:
+    where, asked = [request.getfixturevalue(source)], SplitRows(groups="site", split_by="patient", memory=memory)
+    with asked.opened(where) as rows:
         assert list(rows.groups) == SITES.tolist()
         assert rows.classes == tuple("abcd")
-        assert columns.read_row_values(where, "--split-by", len(rows)).tolist() == PATIENTS.tolist()
+        assert asked.values(where, len(rows)).tolist() == PATIENTS.tolist()
 
 
 @pytest.mark.parametrize("command", ["tune", "sweep", "predict", "check", "report"])

@@ -192,7 +192,6 @@ def test_drift_is_a_warning_with_its_test_and_p_value(command, tuned, tmp_path):
 
 
 def test_a_bar_is_for_terminals_and_not_for_the_quiet(call, monkeypatch, tuned, some, tmp_path):
-    monkeypatch.setattr("thermoset.cli.output._SHOW_AFTER", -1.0)  # as if the work were long
     asked = ("predict", tuned.path, some[0], "--out", tmp_path / "sets.csv")
     assert call(*asked).stderr == "", "no terminal"
     monkeypatch.setenv("FORCE_COLOR", "1")  # how one tells rich to take a pipe for a terminal

@@ -107,7 +107,6 @@ def test_what_does_not_fit_together(call, tuned, shards, tmp_path):
 
 
 def test_a_bar_over_all_shards(call, monkeypatch, tuned, shards, tmp_path):
-    monkeypatch.setattr("thermoset.cli.output._SHOW_AFTER", -1.0)  # as if the work were long
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.delenv("NO_COLOR", raising=False)
     asked = ("predict", tuned.path, shards, "--format", "csv", "--out")

@@ -18,13 +18,13 @@ import typer
 
 from thermoset._version import __version__
 from thermoset.cli.adapt import adapt
-from thermoset.cli.exports import answer, export, report
+from thermoset.cli.exports import answer, export
 from thermoset.cli.options import with_records
 from thermoset.cli.output import tell
 from thermoset.cli.predict import predict
 from thermoset.cli.promises import check, monitor
 from thermoset.cli.research import study, sweep
-from thermoset.cli.tune import demo, tune
+from thermoset.cli.tune import demo, report, tune
 from thermoset.errors import InputError, MissingExtraError
 
 __all__ = ["app", "main"]

@@ -1,39 +1,16 @@
 """`thermoset adapt`: a predictor for rows that have changed: a new threshold, or other shares of the classes."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from thermoset.cli.options import (
-    ADVANCED,
-    KINDS,
-    ClusterWork,
-    Json,
-    Predictor,
-    Scores,
-    WeightedColumns,
-    files_in,
-    opened_logits,
-)
-from thermoset.cli.output import (
-    ProgressBar,
-    Screen,
-    check_files,
-    made_folder,
-    print_json,
-    tell,
-    telling_warnings,
-    undecided_line,
-    weights_line,
-    working,
-)
+from thermoset.cli.options import Json, Predictor, Scores, WeightedRows, advanced, files_in, option, rows_argument
+from thermoset.cli.output import Screen, check_files, made_folder, print_json, progress, tell, telling_warnings
 from thermoset.cli.tune import promised_coverage
 from thermoset.errors import InputError
 
 if TYPE_CHECKING:
-    from thermoset.data import Logits
     from thermoset.monitor.report import CheckReport
     from thermoset.predictor import TwoTemperaturePredictor
     from thermoset.predictor.label_shift import LabelShift
@@ -45,69 +22,54 @@ _SHOWN = 10  # classes
 
 def adapt(
     predictor: Predictor,
-    rows: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="LOGITS",
-            help=f"New rows ({KINDS}): files, a folder, or a glob in quotes. They need labels, except with --shift or "
-            "--priors.",
-        ),
+    logits: Annotated[
+        list[Path] | None, rows_argument("New rows {}. They need labels, except with --shift or --priors.")
     ] = None,
     *,
-    columns: WeightedColumns,
-    work: ClusterWork,
+    rows: WeightedRows,
     out: Annotated[
         Path,
-        typer.Option(
-            metavar="FILE",
-            help="The predictor to write. It may be PREDICTOR itself, which is then replaced as a whole.",
-        ),
+        option("The predictor to write. It may be PREDICTOR itself, which is then replaced as a whole.", "FILE"),
     ],
     shift: Annotated[
         bool,
-        typer.Option(
-            "--shift", help="Only the shares of the classes have changed: estimate them from rows without labels."
-        ),
+        option("Only the shares of the classes have changed: estimate them from rows without labels.", None, "--shift"),
     ] = False,
     priors: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Only the shares of the classes have changed, and are known: csv with a class and its share per line, "
-            "or a JSON object.",
+        option(
+            "Only the shares of the classes have changed, and are known: csv with a class and its share per line, or a "
+            "JSON object.",
+            "FILE",
         ),
     ] = None,
     as_json: Json = False,
-    bootstrap: Annotated[
-        int,
-        typer.Option(
-            help="With --shift: resamples for the errors of the shares; 0 for no errors.", rich_help_panel=ADVANCED
-        ),
-    ] = 200,
-    seed: Annotated[int, typer.Option(help="With --shift: seed of the resamples.", rich_help_panel=ADVANCED)] = 0,
+    bootstrap: Annotated[int, advanced("With --shift: resamples for the errors of the shares; 0 for no errors.")] = 200,
+    seed: Annotated[int, advanced("With --shift: seed of the resamples.")] = 0,
     scores: Scores = None,
 ) -> None:
     """Set a new threshold from new labelled rows; with --shift or --priors, adapt to other shares of the classes."""
     from thermoset.predictor import TwoTemperaturePredictor
 
+    paths = logits or []
     if shift and priors is not None:
         raise InputError("--shift estimates the shares that --priors gives. Pass one of them.")
-    if not rows and priors is None:
+    if not paths and priors is None:
         raise InputError(
             "thermoset adapt needs new rows: with labels for a new threshold, or without and --shift for other class "
             "shares. Pass them after the predictor."
         )
     # The predictor may be written to: it is read whole before, and replaced whole or not at all.
-    reads = [*(files_in(rows) if rows else ()), *columns.files, *([] if priors is None else [priors])]
+    reads = [*(files_in(paths) if paths else ()), *rows.files, *([] if priors is None else [priors])]
     check_files(out.parent, [out.name], reads)
     model = TwoTemperaturePredictor.load(predictor)
     if shift or priors is not None:
-        if columns.weights is not None:
+        if rows.weights is not None:
             raise InputError("--weights is not used where class shares change. Omit it, or omit --shift and --priors.")
-        result: _Recalibrated | _Shifted = _shift(model, rows or [], columns, work, priors, (bootstrap, seed))
+        result: _Recalibrated | _Shifted = _shift(model, paths, rows, priors, (bootstrap, seed))
         scores = True if scores is None else scores
     else:
-        result = _recalibrate(model, rows or [], columns, work)
+        result = _recalibrate(model, paths, rows)
     with made_folder(out.parent):
         result.new.save(out, scores=scores)
     if as_json:
@@ -123,7 +85,10 @@ def adapt(
 
 @dataclass(frozen=True)
 class _Recalibrated:
-    """The predictor with its new threshold, and the old and the new one on the same rows."""
+    """The predictor with its new threshold, and the old and the new one on the same rows.
+
+    A report is None where a predictor does not know the groups of the rows, or needs their weights.
+    """
 
     old: "Inference"
     new: "TwoTemperaturePredictor"
@@ -132,42 +97,36 @@ class _Recalibrated:
 
     def to_json_dict(self) -> dict[str, Any]:
         """What changed, before and after."""
-        both = self.old, self.new._inference
-        return {
+        facts: dict[str, Any] = {
             "temperature": self.new.temperature_,
             "temperature_sets": self.new.temperature_sets_,
             "promised": promised_coverage(self.new),
             "rows_of_old_threshold": self.leakage.conformal.rows if self.leakage.conformal.leaked else 0,
-            **{
-                when: {
-                    "conformal_rows": inference.document.provenance.conformal_rows,
-                    "coverage": None if report is None else report.marginal.coverage,
-                    "mean_size": None if report is None else report.avg_size,
-                    "empty_share": None if report is None else report.empty_share,
-                }
-                for when, inference, report in zip(("before", "after"), both, self.reports, strict=True)
-            },
         }
+        documents = self.old.document, self.new.document_
+        for when, document, report in zip(("before", "after"), documents, self.reports, strict=True):
+            facts[when] = {
+                "conformal_rows": document.provenance.conformal_rows,
+                "coverage": None if report is None else report.marginal.coverage,
+                "mean_size": None if report is None else report.avg_size,
+                "empty_share": None if report is None else report.empty_share,
+            }
+        return facts
 
     def show(self, screen: Screen) -> None:
         """The old predictor and the new one side by side, and what is promised now."""
         both, after = (self.old, self.new._inference), self.new.document_
         several = both[1].thresholds.size > 1
-        lines = [
-            ["rows behind the threshold", *(f"{one.document.provenance.conformal_rows:,}" for one in both)],
-            ["thresholds, lowest to highest" if several else "threshold", *map(_threshold, both)],
+        columns = [
+            [f"{one.document.provenance.conformal_rows:,}", _threshold(one), *_cells(report)]
+            for one, report in zip(both, self.reports, strict=True)
         ]
-        coverage, sizes, empty = zip(*map(_cells, self.reports), strict=True)
-        lines += [["coverage of the new rows", *coverage], ["labels in a set", *sizes], ["empty sets", *empty]]
-        screen.table(["on the same rows", "before", "after"], lines)
+        names = ["rows behind the threshold", "thresholds, lowest to highest" if several else "threshold"]
+        names += ["coverage of the new rows", "labels in a set", "empty sets"]
+        screen.table(["on the same rows", "before", "after"], zip(names, *columns, strict=True))
         promised = f"Promised for rows like the new ones: coverage {promised_coverage(self.new)}."
         screen.say(after.training_signs or promised)
-        if line := weights_line(after):
-            screen.say(line)
-        undecided = next((measure for measure in after.measures if measure.name == "undecided_share"), None)
-        if undecided is not None:
-            n_rows = after.provenance.conformal_rows
-            screen.say(undecided_line(n_rows, round(undecided.value * n_rows)))
+        screen.say_document(after)
         kept = f"T* = {after.temperature:.3f} and T-hat = {after.temperature_sets:.3f}"
         screen.say(f"The new rows alone set the new threshold; {kept} are unchanged. Check it on other fresh rows.")
         if self.leakage.conformal.leaked:
@@ -179,30 +138,23 @@ class _Recalibrated:
             )
 
 
-def _recalibrate(
-    model: "TwoTemperaturePredictor", paths: list[Path], columns: WeightedColumns, work: ClusterWork
-) -> _Recalibrated:
+def _recalibrate(model: "TwoTemperaturePredictor", paths: list[Path], rows: WeightedRows) -> _Recalibrated:
     """Give the predictor a new threshold."""
+    from thermoset.monitor.check import check_rows
     from thermoset.predictor.leakage import find_leakage
 
     old = model._inference
-    with working(work.quiet, "Recalibrating"), opened_logits(paths, columns, work, document=old.document) as data:
-        weights = columns.read_row_values(paths, "--weights", len(data))
+    reports: list[CheckReport | None] = [None, None]
+    data_of = rows.opened(paths, document=old.document)
+    with telling_warnings(), progress(rows.quiet, "Recalibrating"), data_of as data:
+        weights = rows.values(paths, len(data))
         leakage = find_leakage(old.document, data)
         model.recalibrate(data, weights=weights)
-        reports = _judge(old, data, weights), _judge(model._inference, data, weights)
-    return _Recalibrated(old, model, reports, leakage)
-
-
-def _judge(inference: "Inference", data: "Logits", weights: Any) -> "CheckReport | None":
-    """Sets and coverage of rows; None where a predictor does not know their groups, or needs their weights."""
-    from thermoset.monitor.check import check_rows
-
-    own = weights if inference.document.is_weighted else None
-    try:
-        return check_rows(inference, data, data.require_labels("adapt"), weights=own)
-    except InputError:
-        return None
+        for i, one in enumerate((old, model._inference)):
+            own = weights if one.document.is_weighted else None
+            with suppress(InputError):
+                reports[i] = check_rows(one, data, data.require_labels("adapt"), weights=own)
+    return _Recalibrated(old, model, (reports[0], reports[1]), leakage)
 
 
 def _cells(report: "CheckReport | None") -> tuple[str, str, str]:
@@ -227,18 +179,13 @@ class _Shifted:
     """The predictor for other class shares, and the mean set size before and after on rows, if there are any."""
 
     new: "TwoTemperaturePredictor"
+    shift: "LabelShift"
     sizes: tuple[float, float] | None
-
-    @property
-    def shift(self) -> "LabelShift":
-        """The shares."""
-        shift = self.new.document_.shift
-        assert shift is not None  # noqa: S101 (it has just been made)
-        return shift
 
     def to_json_dict(self) -> dict[str, Any]:
         """The shares, and what they do to the sets."""
         shift, classes = self.shift, self.new.document_.classes
+        before, after = (None, None) if self.sizes is None else self.sizes
         return {
             "classes": list(classes) if classes else list(range(len(shift.source))),
             "source": list(shift.source),
@@ -249,8 +196,8 @@ class _Shifted:
             "estimated": shift.estimated,
             "target_rows": shift.target_rows,
             "effective_rows": shift.effective_rows,
-            "mean_size_before": None if self.sizes is None else self.sizes[0],
-            "mean_size_after": None if self.sizes is None else self.sizes[1],
+            "mean_size_before": before,
+            "mean_size_after": after,
         }
 
     def show(self, screen: Screen) -> None:
@@ -263,9 +210,8 @@ class _Shifted:
             ends = [] if shift.ends is None else [f"{shift.ends[0][c]:.4f} to {shift.ends[1][c]:.4f}"]
             name = document.classes[c] if document.classes else str(c)
             lines.append([name, f"{before:.4f}", f"{after:.4f}", *ends, f"{after / before:.2f}"])
-        title = "Class shares" + (f", the {_SHOWN} that changed most" if len(order) > _SHOWN else "")
+        screen.say("Class shares" + (f", the {_SHOWN} that changed most:" if len(order) > _SHOWN else ":"))
         head = ["class", "share before", "after", *([] if shift.ends is None else ["95%"]), "ratio"]
-        screen.say(f"{title}:")
         screen.table(head, lines)
         whence = f"estimated from {shift.target_rows:,} rows" if shift.estimated else "given"
         rows, promised = document.provenance.conformal_rows, self.new._promise.promised
@@ -289,8 +235,7 @@ class _Shifted:
 def _shift(
     model: "TwoTemperaturePredictor",
     paths: list[Path],
-    columns: WeightedColumns,
-    work: ClusterWork,
+    rows: WeightedRows,
     priors: Path | None,
     resampling: tuple[int, int],
 ) -> _Shifted:
@@ -298,17 +243,21 @@ def _shift(
     from thermoset.io.delimited import read_shares
 
     given: Any = None if priors is None else read_shares(priors)
-    if not paths:
-        with telling_warnings():
-            return _Shifted(model.shifted(priors=given), None)
-    bootstrap, seed = resampling
-    rows = opened_logits(paths, columns, work, document=model.document_)
-    with telling_warnings(), rows as data, ProgressBar(work.quiet, "Estimating class shares") as bar:
-        if given is None:
-            given = model.estimate_priors(data, bootstrap=bootstrap, random_state=seed, progress=bar.tell)
-        new = model.shifted(priors=given)
-        sizes = float(model.set_sizes(data).mean()), float(new.set_sizes(data).mean())
-        if data.labels is not None:
-            whence = "the logits alone" if priors is None else priors.name
-            tell(f"the labels of the target rows were not used: class shares come from {whence}.")
-    return _Shifted(new, sizes)
+    sizes = None
+    with telling_warnings():
+        if not paths:
+            new = model.shifted(priors=given)
+        else:
+            bootstrap, seed = resampling
+            data_of = rows.opened(paths, document=model.document_)
+            with data_of as data, progress(rows.quiet, "Estimating class shares") as show:
+                if given is None:
+                    given = model.estimate_priors(data, bootstrap=bootstrap, random_state=seed, progress=show)
+                new = model.shifted(priors=given)
+                sizes = float(model.set_sizes(data).mean()), float(new.set_sizes(data).mean())
+                if data.labels is not None:
+                    whence = "the logits alone" if priors is None else priors.name
+                    tell(f"the labels of the target rows were not used: class shares come from {whence}.")
+    shift = new.document_.shift
+    assert shift is not None  # noqa: S101 (it has just been made)
+    return _Shifted(new, shift, sizes)

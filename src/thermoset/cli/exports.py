@@ -1,36 +1,14 @@
-"""`thermoset export`, `thermoset report` and `thermoset answer`: what one takes elsewhere: models, pages and rules."""
+"""`thermoset export` and `thermoset answer`: what one takes elsewhere: models and rules."""
 
-import csv
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from thermoset.cli.options import (
-    ADVANCED,
-    ClusterWork,
-    Json,
-    Labelled,
-    Predictor,
-    Seed,
-    SplitColumns,
-    files_in,
-    opened_logits,
-    title_of,
-)
-from thermoset.cli.output import (
-    PAGE_MODULES,
-    Screen,
-    check_file,
-    check_files,
-    print_json,
-    telling_warnings,
-    write_file,
-)
-from thermoset.cli.tune import page_of
-from thermoset.errors import FileFormatError, InputError
-from thermoset.quoting import quoted, reason
+from thermoset.cli.options import Json, Predictor, Seed, advanced, option
+from thermoset.cli.output import Screen, check_file, check_files, print_json
+from thermoset.errors import InputError
+from thermoset.quoting import quoted
 
 if TYPE_CHECKING:
     from thermoset.arrays import Bools, Floats
@@ -41,50 +19,33 @@ if TYPE_CHECKING:
 def export(
     predictor: Predictor,
     out: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE|DIR", help="The file to write, such as predictor.onnx or predictor.pt2; a folder for web."
-        ),
+        Path, option("The file to write, such as predictor.onnx or predictor.pt2; a folder for web.", "FILE|FOLDER")
     ],
     to: Annotated[
         Literal["onnx", "torch", "web"],
-        typer.Option(help="An ONNX model, a program of torch.export, or a page that predicts in the browser."),
+        option("An ONNX model, a program of torch.export, or a page that predicts in the browser."),
     ] = "onnx",
     after: Annotated[
-        Path | None,
-        typer.Option(metavar="MODEL.onnx", help="Join the predictor to this classifier, into one ONNX model."),
+        Path | None, option("Join the predictor to this classifier, into one ONNX model.", "MODEL.onnx")
     ] = None,
     as_json: Json = False,
     logits: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="With --after: the value of MODEL.onnx that holds the logits, if several could.",
-            rich_help_panel=ADVANCED,
-        ),
+        advanced("With --after: the value of MODEL.onnx that holds the logits, if several could.", "NAME"),
     ] = None,
-    opset: Annotated[
-        int | None, typer.Option(help="Opset of the ONNX model, 18 to 26; by default 18.", rich_help_panel=ADVANCED)
-    ] = None,
+    opset: Annotated[int | None, advanced("Opset of the ONNX model, 18 to 26; by default 18.")] = None,
     dtype: Annotated[
-        Literal["float32", "float64", "float16"] | None,
-        typer.Option(help="Type of the logits; float32 by default.", rich_help_panel=ADVANCED),
+        Literal["float32", "float64", "float16"] | None, advanced("Type of the logits; float32 by default.")
     ] = None,
     u: Annotated[
         Literal["row", "input", "ids"],
-        typer.Option(
-            help="Where an ONNX model gets the random part of a set from: the row itself, an input u, or an input "
-            "id_keys.",
-            rich_help_panel=ADVANCED,
+        advanced(
+            "Where an ONNX model gets the random part of a set from: the row itself, an input u, or an input id_keys."
         ),
     ] = "row",
     runtime: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="With --to web: the unpacked npm package onnxruntime-web; by default npm fetches it, once.",
-            rich_help_panel=ADVANCED,
-        ),
+        advanced("With --to web: the unpacked npm package onnxruntime-web; by default npm fetches it, once.", "FOLDER"),
     ] = None,
 ) -> None:
     """Write the predictor as something that makes the same sets without Python: ONNX, torch.export, or a web page."""
@@ -93,9 +54,9 @@ def export(
 
     for_onnx: dict[str, Any] = {"after": after, "logits": logits, "opset": opset, "u": None if u == "row" else u}
     given = {"onnx": {"runtime": runtime}, "torch": for_onnx | {"runtime": runtime}, "web": for_onnx | {"dtype": dtype}}
-    for option, value in given[to].items():
+    for name, value in given[to].items():
         if value is not None:
-            raise InputError(f"--{option} does not go with --to {to}. Omit it.")
+            raise InputError(f"--{name} does not go with --to {to}. Omit it.")
     check_files(out, []) if to == "web" else check_file(out, [predictor] if after is None else [predictor, after])
     model = TwoTemperaturePredictor.load(predictor)
     facts: dict[str, Any] = {"out": str(out), "to": to}
@@ -136,37 +97,8 @@ def export(
         screen.say("The predictor was fitted on probabilities: give the model their logarithms as logits.", wrap=False)
 
 
-# ---- the page --------------------------------------------------------------------------------------------------------
-
-
-def report(
-    predictor: Predictor,
-    logits: Labelled,
-    columns: SplitColumns,
-    work: ClusterWork,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The page to write (html).")] = Path("report.html"),
-    name: Annotated[str, typer.Option(help="Name of the data on the page; by default that of the file.")] = "",
-    trials: Annotated[int, typer.Option(help="Random splits behind the curves.")] = 100,
-) -> None:
-    """Write the page that explains a predictor, on fresh labelled rows or on those it was fitted on."""
-    from thermoset.io.files import need
-    from thermoset.predictor import TwoTemperaturePredictor
-
-    for module in PAGE_MODULES:
-        need(module, "report", "an HTML report")
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"--out {out} must be an HTML file. Name one that ends in .html.")
-    check_files(out.parent, [out.name], [predictor, *files_in(logits), *columns.files])
-    model = TwoTemperaturePredictor.load(predictor)
-    with telling_warnings(), opened_logits(logits, columns, work, document=model.document_) as data:
-        together = columns.read_row_values(logits, "--split-by", len(data))
-        page = page_of(model, data, name or title_of(logits), work.quiet, trials=trials, split_by=together)
-    Screen().wrote(write_file(out, page))
-
-
 # ---- a rule for any score --------------------------------------------------------------------------------------------
 
-_MOST_BYTES = 2**32
 _RIGHT = {"1": True, "true": True, "yes": True, "right": True, "0": False, "false": False, "no": False, "wrong": False}
 
 
@@ -174,16 +106,14 @@ def answer(
     scores: Annotated[
         Path, typer.Argument(metavar="FILE", help="Judged rows: csv, tsv, parquet, arrow or jsonl, one row each.")
     ],
-    score: Annotated[str, typer.Option(metavar="COLUMN", help="The score of each row: the higher, the surer.")],
-    right: Annotated[str, typer.Option(metavar="COLUMN", help="Whether each answer is right: true or false, 1 or 0.")],
-    error: Annotated[str, typer.Option(help="The largest share of wrong answers among those that go out alone.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="File for the rule.")] = Path("rule.json"),
-    confidence: Annotated[str, typer.Option(help="How sure the claim is.")] = "0.95",
-    groups: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The group of each row: each gets a threshold of its own.")
-    ] = None,
+    score: Annotated[str, option("The score of each row: the higher, the surer.", "COLUMN")],
+    right: Annotated[str, option("Whether each answer is right: true or false, 1 or 0.", "COLUMN")],
+    error: Annotated[str, option("The largest share of wrong answers among those that go out alone.")],
+    out: Annotated[Path, option("File for the rule.", "FILE")] = Path("rule.json"),
+    confidence: Annotated[str, option("How sure the claim is.")] = "0.95",
+    groups: Annotated[str | None, option("The group of each row: each gets a threshold of its own.", "COLUMN")] = None,
     joint: Annotated[
-        bool, typer.Option("--joint", help="With --groups: all claims hold together, not just each by itself.")
+        bool, option("With --groups: all claims hold together, not just each by itself.", None, "--joint")
     ] = False,
     as_json: Json = False,
     seed: Seed = 0,
@@ -225,34 +155,14 @@ def answer(
 
 def _read_columns(path: Path, names: list[str]) -> dict[str, list[Any]]:
     """Columns of a table by name."""
-    from thermoset.io.files import errors_about, need, read_at_most
+    from thermoset.io.files import byte_limit, errors_about
+    from thermoset.io.roles import named_column, read_values, request
+    from thermoset.io.source import open_table
 
-    kind = path.suffix.lower()
-    if kind in (".parquet", ".arrow", ".feather"):
-        need("pyarrow", "io", f"reading {kind}")
-        from pyarrow import feather, parquet
-
-        with errors_about(path):
-            table = parquet.read_table(path) if kind == ".parquet" else feather.read_table(path)
-        known = list(table.column_names)
-        columns = {name: table[name].to_pylist() for name in known if name in names}
-    elif kind in (".csv", ".tsv", ".jsonl"):
-        try:
-            lines = read_at_most(path, _MOST_BYTES).decode("utf-8-sig").splitlines()
-            if kind == ".jsonl":
-                rows = [json.loads(line) for line in lines if line.strip()]
-            else:
-                rows = list(csv.DictReader(lines, delimiter="\t" if kind == ".tsv" else ","))
-            known = list(dict(rows[0])) if rows else []
-            columns = {name: [row.get(name) for row in rows] for name in names if name in known}
-        except (ValueError, TypeError, AttributeError, csv.Error, RecursionError) as error:
-            raise FileFormatError(f"{path}: is not a readable {kind} file ({reason(error)}).") from None
-    else:
-        raise InputError(f"{path}: judged rows are read from csv, tsv, jsonl, parquet or arrow; got {quoted(kind)}.")
-    for name in names:
-        if name not in columns:
-            raise InputError(f"{path}: has no column {quoted(name)}; it has {', '.join(map(quoted, known))}.")
-    return columns
+    asked = request(False, None, ignore=names, doubt=False, find_labels=False, find_groups=False)
+    table = open_table(path, asked)[1]
+    with errors_about(path):
+        return {name: read_values(named_column(table, name), byte_limit(None)).tolist() for name in names}
 
 
 def _numbers(cells: list[Any], name: str) -> "Floats":

@@ -20,51 +20,72 @@ if TYPE_CHECKING:
     from thermoset.predictor.document import Document
 
 KINDS = "npz, npy, csv, parquet, arrow, json, safetensors, zarr, h5 or pt"
-ADVANCED = "Advanced options"
-COLUMNS = "Columns of the files"
-RESOURCES = "Memory and workers"
 
+_COLUMNS, _RESOURCES = "Columns of the files", "Memory and workers"
 _PATIENCE = "20s"  # with a scheduler that does not answer
 
 
 # ---- arguments and single options ------------------------------------------------------------------------------------
 
-Labelled = Annotated[
-    list[Path],
-    typer.Argument(metavar="LOGITS", help=f"Labelled logits ({KINDS}): files, a folder, or a glob in quotes."),
-]
-Predictor = Annotated[Path, typer.Argument(help="The predictor.json that `thermoset tune` wrote.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Seed = Annotated[int, typer.Option(help="Seed of the random splits and of u.", rich_help_panel=ADVANCED)]
+
+def option(text: str, metavar: str | None = None, *names: str, panel: str | None = None, **more: Any) -> Any:
+    """An option with its help, and the names it has if it is not called like its parameter."""
+    return typer.Option(*names, help=text, metavar=metavar, rich_help_panel=panel, **more)
+
+
+def advanced(text: str, metavar: str | None = None, *names: str) -> Any:
+    """An option that few need."""
+    return option(text, metavar, *names, panel="Advanced options")
+
+
+def rows_argument(text: str) -> Any:
+    """Files of rows; what rows they are."""
+    return typer.Argument(metavar="LOGITS", help=text.format(f"({KINDS}): files, a folder, or a glob in quotes"))
+
+
+Labelled = Annotated[list[Path], rows_argument("Labelled logits {}.")]
+Predictor = Annotated[Path, typer.Argument(metavar="PREDICTOR", help="The predictor.json that `thermoset tune` wrote.")]
+Json = Annotated[bool, option("Print the result as JSON.", None, "--json")]
+Quiet = Annotated[bool, option("No progress bar.", None, "--quiet")]
+Seed = Annotated[int, advanced("Seed of the random splits and of u.")]
 Scores = Annotated[
     bool | None,
-    typer.Option(
-        "--scores/--no-scores",
-        help="Store the label scores that p-values, other levels and other class shares need; by default for up to a "
+    advanced(
+        "Store the label scores that p-values, other levels and other class shares need; by default for up to a "
         "million rows.",
-        rich_help_panel=ADVANCED,
+        None,
+        "--scores/--no-scores",
     ),
 ]
 Grouping = Annotated[
     Literal["class", "cluster", "group", "rc3p", "interpolated"] | None,
-    typer.Option(
-        help="A threshold for each class, cluster of classes or group of rows; rc3p: for each class, with a limit on "
-        "its rank; interpolated: between one for all and one for each class."
+    option(
+        "A threshold for each class, cluster of classes or group of rows; rc3p: for each class, with a limit on its "
+        "rank; interpolated: between one for all and one for each class."
     ),
 ]
 """The names in `GROUPINGS`, typed: importing them takes longer than `--help` may."""
 
 
-# ---- records of options that commands share --------------------------------------------------------------------------
+# ---- rows: records of options that commands share --------------------------------------------------------------------
 
 
-def _column(help_text: str, metavar: str = "COLUMN") -> Any:
-    return typer.Option(metavar=metavar, help=help_text, rich_help_panel=COLUMNS)
+def _column(text: str, metavar: str = "COLUMN") -> Any:
+    return option(text, metavar, panel=_COLUMNS)
+
+
+def _checked_memory(size: str | None) -> str | None:
+    """Refuse what is no amount of memory before the work."""
+    if size is not None:
+        from thermoset.bounds import bytes_of
+
+        bytes_of(size, "--memory")
+    return size
 
 
 @dataclass(frozen=True)
-class Columns:
-    """What the columns of the files are."""
+class Rows:
+    """What the columns of the files are, and what the work on them may use."""
 
     labels: Annotated[
         str | None,
@@ -91,13 +112,23 @@ class Columns:
     ] = None
     ignore: Annotated[str | None, _column("Other columns that are not classes, with commas.", "COLUMNS")] = None
     probabilities: Annotated[
-        bool,
-        typer.Option("--probabilities", help="The classes hold probabilities, not logits.", rich_help_panel=COLUMNS),
+        bool, option("The classes hold probabilities, not logits.", None, "--probabilities", panel=_COLUMNS)
     ] = False
+    memory: Annotated[
+        str | None,
+        option(
+            "Memory to use besides loaded data, such as 1GiB or 512MB: files are then read in blocks, and what does "
+            "not fit goes to the temporary folder. Results stay the same.",
+            "SIZE",
+            panel=_RESOURCES,
+            callback=_checked_memory,
+        ),
+    ] = None
+    quiet: Annotated[bool, option("No progress bar.", None, "--quiet", panel=_RESOURCES)] = False
 
     @property
-    def row_values(self) -> dict[str, str]:
-        """The columns that options name besides these, with one value for each row, by option."""
+    def more(self) -> dict[str, str | None]:
+        """The column that an option names besides these, with one value for each row, by option."""
         return {}
 
     @property
@@ -105,64 +136,102 @@ class Columns:
         """The files that options name: what must not be written to."""
         from thermoset.io.loading import is_value_file
 
-        named = (self.labels, self.classes, self.groups, *self.row_values.values())
+        named = (self.labels, self.classes, self.groups, *self.more.values())
         return [Path(name) for name in named if name is not None and is_value_file(name)]
-
-    @property
-    def class_names(self) -> list[str] | None:
-        """The columns of the classes, if they were named."""
-        if self.classes is None or Path(self.classes).suffix.lower() != ".txt":
-            return None if self.classes is None else split_names(self.classes)
-        from thermoset.io import read_values
-
-        return [str(name) for name in read_values((), self.classes).tolist() if name]
 
     @property
     def how(self) -> dict[str, Any]:
         """How `load`, `open` and `open_blocks` are asked for the rows."""
-        return {
-            "labels": self.labels,
-            "classes": self.class_names,
-            "id_column": self.id_column,
-            "groups": self.groups,
-            "ignore": [*split_names(self.ignore or ""), *self.row_values.values()],
-            "probabilities": self.probabilities,
-        }
-
-    def read_row_values(self, paths: Sequence[Path], option: str, n_rows: int) -> Any:
-        """The values of the column that an option names, one for each row; None if it names none."""
-        column = self.row_values.get(option)
-        if column is None:
-            return None
         from thermoset.io import read_values
 
+        classes = None if self.classes is None else split_names(self.classes)
+        if self.classes is not None and Path(self.classes).suffix.lower() == ".txt":
+            classes = [str(name) for name in read_values((), self.classes).tolist() if name]
+        ignore = [*split_names(self.ignore or ""), *filter(None, self.more.values())]
+        roles = {name: getattr(self, name) for name in ("labels", "id_column", "groups", "probabilities")}
+        return roles | {"classes": classes, "ignore": ignore}
+
+    def values(self, paths: Sequence[Path], n_rows: int) -> Any:
+        """The values of the column that an option names besides these, one for each row; None if it names none."""
+        from thermoset.io import read_values
+
+        ((name, column),) = self.more.items()
+        if column is None:
+            return None
         how = self.how
-        ignore = [name for name in (self.labels, self.id_column, self.groups, *how["ignore"]) if name is not None]
-        found = read_values(
-            list(paths), column, probabilities=self.probabilities, classes=how["classes"], ignore=ignore
-        )
+        ignore = [one for one in (self.labels, self.id_column, self.groups, *how["ignore"]) if one is not None]
+        asked = {"probabilities": self.probabilities, "classes": how["classes"], "ignore": ignore}
+        found = read_values(list(paths), column, **asked)
         if len(found) != n_rows:
-            raise InputError(f"{option} {column} has {len(found):,} values for {n_rows:,} rows. Pass one per row.")
+            raise InputError(f"{name} {column} has {len(found):,} values for {n_rows:,} rows. Pass one per row.")
         return found
+
+    @contextmanager
+    def opened(
+        self, paths: Sequence[Path], *, with_labels: bool = True, document: "Document | None" = None
+    ) -> Iterator["Logits"]:
+        """The rows of files, for work within a budget of memory, on a cluster if one is named.
+
+        One file that fits is loaded whole. Several files, a file larger than half of the memory, and every file where
+        the memory is bounded or a cluster works on it, are rows that stay where they are. `document` is that of the
+        predictor they are for, which knows the classes.
+        """
+        from thermoset.rows import memory_budget, physical_memory
+
+        how = self.how
+        if not with_labels:
+            from thermoset.io.loading import column_or_file
+
+            own = column_or_file(self.labels)[0]
+            how |= {"labels": False, "ignore": [*how["ignore"], *([] if own is None else [own])]}
+        if document is not None:
+            how |= {"n_options": document.n_classes, "known": document.classes}
+        with memory_budget(self.memory), cluster(getattr(self, "scheduler", None)) as client:
+            whole = self.memory is None and client is None and is_one_file(paths)
+            if whole and not (paths[0].is_file() and paths[0].stat().st_size > physical_memory() // 2):
+                from thermoset.io import load
+
+                yield load(paths[0], **how)
+                return
+            from thermoset.io.opening import open as open_shards
+
+            rows = open_shards(list(paths), **how)
+            if client is None:
+                yield rows
+                return
+            from thermoset.integrations.dask import on_cluster
+
+            yield on_cluster(rows, client=client)
+
+
+_Scheduler = Annotated[
+    str | None,
+    option(
+        "A dask cluster to work on, such as tcp://10.0.0.1:8786; it needs access to the files.",
+        "ADDRESS",
+        panel=_RESOURCES,
+    ),
+]
 
 
 @dataclass(frozen=True)
-class SplitColumns(Columns):
+class SplitRows(Rows):
     """The same, for commands that split the rows."""
 
     split_by: Annotated[
         str | None,
         _column("Rows with the same value stay on one side of a split, such as those of one patient or camera."),
     ] = None
+    scheduler: _Scheduler = None
 
     @property
-    def row_values(self) -> dict[str, str]:
+    def more(self) -> dict[str, str | None]:
         """The column of values that stay together."""
-        return {} if self.split_by is None else {"--split-by": self.split_by}
+        return {"--split-by": self.split_by}
 
 
 @dataclass(frozen=True)
-class WeightedColumns(Columns):
+class WeightedRows(Rows):
     """The same, for commands whose rows may have weights."""
 
     weights: Annotated[
@@ -172,82 +241,34 @@ class WeightedColumns(Columns):
             "predicted than where the conformal rows come from."
         ),
     ] = None
+    scheduler: _Scheduler = None
 
     @property
-    def row_values(self) -> dict[str, str]:
+    def more(self) -> dict[str, str | None]:
         """The column of weights."""
-        return {} if self.weights is None else {"--weights": self.weights}
-
-
-def _checked_memory(size: str | None) -> str | None:
-    """Refuse what is no amount of memory before the work."""
-    if size is not None:
-        from thermoset.bounds import bytes_of
-
-        bytes_of(size, "--memory")
-    return size
-
-
-@dataclass(frozen=True)
-class Work:
-    """What the work may use, and whether it shows a progress bar."""
-
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Memory to use besides loaded data, such as 1GiB or 512MB: files are then read in blocks, and what "
-            "does not fit goes to the temporary folder. Results stay the same.",
-            callback=_checked_memory,
-            rich_help_panel=RESOURCES,
-        ),
-    ] = None
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.", rich_help_panel=RESOURCES)] = False
-
-
-@dataclass(frozen=True)
-class ClusterWork(Work):
-    """The same, for commands that can work on a cluster."""
-
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="A dask cluster to work on, such as tcp://10.0.0.1:8786; it needs access to the files.",
-            rich_help_panel=RESOURCES,
-        ),
-    ] = None
+        return {"--weights": self.weights}
 
 
 def with_records(function: Callable[..., None]) -> Callable[..., None]:
-    """A command for typer: parameters that are records of options become an option for each of their fields.
-
-    >>> def show(name: str, work: Work) -> None: print(name, work.memory)
-    >>> list(inspect.signature(with_records(show)).parameters)
-    ['name', 'memory', 'quiet']
-    >>> with_records(show)(name="a", memory="1GiB")
-    a 1GiB
-    """
+    """A command for typer: parameters that are records of options become an option for each of their fields."""
     records: dict[str, Any] = {}
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(function).parameters.items():
         if dataclasses.is_dataclass(parameter.annotation):
             records[name] = parameter.annotation
             parameters += [
-                inspect.Parameter(
-                    field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type
-                )
+                inspect.Parameter(field.name, parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
                 for field in dataclasses.fields(parameter.annotation)
             ]
         else:
-            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
 
     def command(**given: Any) -> None:
-        made = {
-            name: record(**{f.name: given.pop(f.name) for f in dataclasses.fields(record) if f.name in given})
+        filled = {
+            name: record(**{field.name: given.pop(field.name) for field in dataclasses.fields(record)})
             for name, record in records.items()
         }
-        function(**given, **made)
+        function(**given, **filled)
 
     command.__name__, command.__doc__ = function.__name__, function.__doc__
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -255,15 +276,11 @@ def with_records(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-# ---- rows ------------------------------------------------------------------------------------------------------------
+# ---- files -----------------------------------------------------------------------------------------------------------
 
 
 def is_one_file(paths: Sequence[Path]) -> bool:
-    """Whether one file was named, rather than several, a folder, or a glob that the shell has left as it is.
-
-    >>> is_one_file([Path("val.npz")]), is_one_file([Path("part-*.npz")]), is_one_file([Path(".")])
-    (True, False, False)
-    """
+    """Whether one file was named, rather than several, a folder, or a glob that the shell has left as it is."""
     only = paths[0]
     return len(paths) == 1 and not only.is_dir() and (only.exists() or not glob.has_magic(str(only)))
 
@@ -276,69 +293,18 @@ def files_in(paths: Sequence[Path], sidecars: Sequence[str] = ()) -> list[Path]:
 
 
 def title_of(paths: Sequence[Path]) -> str:
-    """What the screen and the page call the data: the name of the first file or folder, and how many more there are.
-
-    >>> title_of([Path("logits/val.npz")]), title_of([Path("a.npz"), Path("b.npz"), Path("c.npz")])
-    ('val.npz', 'a.npz and 2 more')
-    """
+    """What the screen and the page call the data: the name of the first file or folder, and how many more there are."""
     first = paths[0].name or str(paths[0])
     return first if len(paths) == 1 else f"{first} and {len(paths) - 1} more"
 
 
 def split_names(text: str) -> list[str]:
-    """Split at commas; one inside quotes belongs to a name.
-
-    >>> split_names("aps, raps"), split_names('cat, "ant, small"')
-    (['aps', 'raps'], ['cat', 'ant, small'])
-    """
+    """Split at commas; one inside quotes belongs to a name."""
     try:
         split = next(csv.reader([text], skipinitialspace=True), [])
     except csv.Error:  # such as a line break
         split = text.split(",")
     return [part.strip() for part in split if part.strip()]
-
-
-@contextmanager
-def opened_logits(
-    paths: Sequence[Path],
-    columns: Columns,
-    work: Work,
-    *,
-    with_labels: bool = True,
-    document: "Document | None" = None,
-) -> Iterator["Logits"]:
-    """The rows of files, for work within a budget of memory, on a cluster if one is named.
-
-    One file that fits is loaded whole. Several files, a file larger than half of the memory, and every file where the
-    memory is bounded or a cluster works on it, are rows that stay where they are. `document` is that of the predictor
-    they are for, which knows the classes.
-    """
-    from thermoset.rows import memory_budget, physical_memory
-
-    how = columns.how
-    if not with_labels:
-        from thermoset.io.loading import column_or_file
-
-        own = column_or_file(columns.labels)[0]
-        how |= {"labels": False, "ignore": [*how["ignore"], *([] if own is None else [own])]}
-    if document is not None:
-        how |= {"n_options": document.n_classes, "known": document.classes}
-    with memory_budget(work.memory), cluster(getattr(work, "scheduler", None)) as client:
-        whole = work.memory is None and client is None and is_one_file(paths)
-        if whole and not (paths[0].is_file() and paths[0].stat().st_size > physical_memory() // 2):
-            from thermoset.io import load
-
-            yield load(paths[0], **how)
-            return
-        from thermoset.io.opening import open as open_shards
-
-        rows = open_shards(list(paths), **how)
-        if client is None:
-            yield rows
-            return
-        from thermoset.integrations.dask import on_cluster
-
-        yield on_cluster(rows, client=client)
 
 
 @contextmanager

@@ -4,22 +4,18 @@ import contextlib
 import io
 import json
 import sys
-import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import typer
 
 from thermoset.errors import InputError, install_command
 from thermoset.quoting import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.progress import Progress
 
     from thermoset.predictor.document import Document
 
@@ -29,7 +25,6 @@ BROKEN = 1
 PAGE_MODULES = ("vl_convert", "jinja2")
 """What pages are made with."""
 
-_SHOW_AFTER = 1.0  # seconds, until a progress bar
 _LONGEST = 10_000  # characters of a paragraph
 
 
@@ -53,27 +48,23 @@ class Screen:
 
     def note(self, text: str) -> None:
         """Print a paragraph that stands back."""
-        from rich.text import Text
-
-        self._console.print(Text(printable(text, _LONGEST), "dim"))
+        self.say(lead=printable(text, _LONGEST), style="dim")
 
     def table(self, head: Sequence[str], rows: Iterable[Sequence[str]], notes: Mapping[str, str] | None = None) -> None:
         """Print a table, without its last columns where the terminal is too narrow.
 
         `notes` stand below it, each where its column is there.
         """
-        from rich.text import Text
-
         from thermoset.text_tables import TextTable
 
         cells = tuple(tuple(printable(cell, 60) for cell in row) for row in rows)
         text = TextTable("", "", tuple(head), cells).to_text(self._console.width).splitlines()[1:]
-        rule = "─" * max(map(len, text))
-        for line, style in ((text[0], "bold"), (rule, "dim"), *((line, "") for line in text[1:])):
-            self._console.print(Text(line, style), soft_wrap=True)
-        below = " ".join(note for column, note in (notes or {}).items() if column in text[0])
+        self.say(lead=text[0], wrap=False)
+        self.say(lead="─" * max(map(len, text)), style="dim", wrap=False)
+        for line in text[1:]:
+            self.say(line, wrap=False)
         self.say()
-        if below:
+        if below := " ".join(note for column, note in (notes or {}).items() if column in text[0]):
             self.note(below)
 
     def wrote(self, *paths: Path) -> None:
@@ -81,30 +72,33 @@ class Screen:
         for path in paths:
             self.say(f"Wrote {path}", wrap=False)
 
+    def say_document(self, document: "Document", indent: str = "") -> None:
+        """What the weights of the conformal rows are worth, and how many of these rows were left undecided, if any."""
+        self.say_weights(document)
+        share = next((measure.value for measure in document.measures if measure.name == "undecided_share"), None)
+        if share is not None:
+            n_rows = document.provenance.conformal_rows
+            self.say_undecided(n_rows, round(share * n_rows), indent)
+
+    def say_weights(self, document: "Document") -> None:
+        """What the weights of the conformal rows are worth; nothing where they have none."""
+        if document.is_weighted:
+            self.say(
+                f"Conformal rows have weights: {document.provenance.conformal_rows:,} rows are worth "
+                f"{document.effective_rows:,.1f} equally weighted rows (effective sample size)."
+            )
+
+    def say_undecided(self, n_rows: int, n_undecided: int, indent: str = "") -> None:
+        """How often rows that hold only their largest logits left open whether a label belongs in the set."""
+        share = f"{n_undecided:,} ({n_undecided / max(n_rows, 1):.1%})"
+        self.say(
+            f"{indent}Of {n_rows:,} rows, {share} have labels that the bounds could not exclude; these were included."
+        )
+
 
 def print_json(record: Mapping[str, Any]) -> None:
     """Print an object for machines."""
     sys.stdout.write(json.dumps(record, indent=1, allow_nan=False) + "\n")
-
-
-def undecided_line(n_rows: int, n_undecided: int) -> str:
-    """How often rows that hold only their largest logits left open whether a label belongs in the set.
-
-    >>> undecided_line(10_000, 12)
-    'Of 10,000 rows, 12 (0.1%) have labels that the bounds could not exclude; these were included.'
-    """
-    share = f"{n_undecided:,} ({n_undecided / max(n_rows, 1):.1%})"
-    return f"Of {n_rows:,} rows, {share} have labels that the bounds could not exclude; these were included."
-
-
-def weights_line(document: "Document") -> str:
-    """What the weights of a predictor's conformal rows are worth; nothing where they have none."""
-    if not document.is_weighted:
-        return ""
-    return (
-        f"Conformal rows have weights: {document.provenance.conformal_rows:,} rows are worth "
-        f"{document.effective_rows:,.1f} equally weighted rows (effective sample size)."
-    )
 
 
 # ---- standard error --------------------------------------------------------------------------------------------------
@@ -135,46 +129,20 @@ def can_draw(what: str, modules: Iterable[str], extra: str) -> bool:
     return not missing
 
 
-class ProgressBar:
-    """A progress bar on a terminal, for work that takes longer than a second."""
-
-    def __init__(self, quiet: bool, doing: str) -> None:
-        from rich.console import Console
-
-        self._console = Console(stderr=True)
-        self._wanted = self._console.is_terminal and not quiet
-        self._doing = doing
-        self._begun = time.monotonic()
-        self._shown: Progress | None = None
-
-    def tell(self, done: int, total: int | None) -> None:
-        """Take note that `done` of `total` parts of the work are finished; None: nobody knows how many there are."""
-        if self._wanted and self._shown is None and time.monotonic() - self._begun > _SHOW_AFTER:
-            from rich.progress import Progress
-
-            self._shown = Progress(console=self._console, transient=True)
-            self._shown.add_task(self._doing, total=None)
-            self._shown.start()
-        if self._shown is not None:
-            self._shown.update(self._shown.task_ids[0], completed=done, total=total)
-
-    def __enter__(self) -> "ProgressBar":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._shown is not None:
-            self._shown.stop()
-
-
 @contextmanager
-def working(quiet: bool, doing: str) -> Iterator[None]:
-    """Show on a terminal that work goes on, where nobody can say how far it is; tell its warnings at the end."""
+def progress(quiet: bool, doing: str) -> Iterator[Callable[[int, int | None], None]]:
+    """A bar on a terminal while work goes on; yields what to call with (done, total), None where nobody knows."""
     from rich.console import Console
 
     console = Console(stderr=True)
-    busy = contextlib.nullcontext() if quiet or not console.is_terminal else console.status(f"{doing} ...")
-    with telling_warnings(), busy:
-        yield
+    if quiet or not console.is_terminal:
+        yield lambda *_: None
+        return
+    from rich.progress import Progress
+
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task(doing, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
@@ -197,6 +165,14 @@ def check_files(out: Path, names: Iterable[str], reads: Iterable[Path] = ()) -> 
         check_file(out / name, reads)
 
 
+def need_page(purpose: str) -> None:
+    """Refuse, before the work, a page that cannot be drawn."""
+    from thermoset.io.files import need
+
+    for module in PAGE_MODULES:
+        need(module, "report", purpose)
+
+
 @contextmanager
 def made_folder(out: Path) -> Iterator[None]:
     """Make the folder, and say it in one line if it, or what is then written to it, cannot be written."""
@@ -207,22 +183,16 @@ def made_folder(out: Path) -> Iterator[None]:
         raise InputError(f"--out {out} cannot be written ({error.strerror or error}). Name another.") from None
 
 
-def write_file(path: Path, content: bytes) -> Path:
-    """Write a file whole or not at all, in a folder that is made if it is not there."""
+def write_file(path: Path, content: "bytes | str | Figure") -> Path:
+    """Write a file whole or not at all, in a folder that is made if it is not there; a figure as a picture."""
     from thermoset.io.files import write_all
 
+    if isinstance(content, str):
+        content = content.encode()
+    elif not isinstance(content, bytes):
+        stream = io.BytesIO()
+        content.savefig(stream, dpi=150)
+        content = stream.getvalue()
     with made_folder(path.parent):
         write_all(path.parent, {path.name: content})
     return path
-
-
-def png(figure: "Figure") -> bytes:
-    """A figure as a picture."""
-    stream = io.BytesIO()
-    figure.savefig(stream, dpi=150)
-    return stream.getvalue()
-
-
-def promise_broken() -> typer.Exit:
-    """Ends a command with the exit code of a broken promise or an alarm."""
-    return typer.Exit(BROKEN)

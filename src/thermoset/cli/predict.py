@@ -3,29 +3,18 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from thermoset.cli.options import (
-    ADVANCED,
-    KINDS,
-    ClusterWork,
     Json,
     Predictor,
-    WeightedColumns,
+    WeightedRows,
+    advanced,
     cluster,
     files_in,
     is_one_file,
+    option,
+    rows_argument,
 )
-from thermoset.cli.output import (
-    ProgressBar,
-    Screen,
-    check_file,
-    print_json,
-    tell,
-    telling_warnings,
-    undecided_line,
-    weights_line,
-)
+from thermoset.cli.output import Screen, check_file, print_json, progress, tell, telling_warnings
 from thermoset.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,40 +26,29 @@ if TYPE_CHECKING:
 
 def predict(
     predictor: Predictor,
-    logits: Annotated[
-        list[Path],
-        typer.Argument(metavar="LOGITS", help=f"Logits ({KINDS}): files, a folder, or a glob in quotes."),
-    ],
-    columns: WeightedColumns,
-    work: ClusterWork,
+    logits: Annotated[list[Path], rows_argument("Logits {}.")],
+    rows: WeightedRows,
     out: Annotated[
         Path,
-        typer.Option(
-            metavar="FILE|FOLDER",
-            help="File for the predictions: parquet, csv or jsonl. Or a folder, for one file each.",
-        ),
+        option("File for the predictions: parquet, csv or jsonl. Or a folder, for one file each.", "FILE|FOLDER"),
     ],
     p_values: Annotated[
         bool,
-        typer.Option(
-            "--p-values", help="Also write the p-value of every label, and each row's credibility and confidence."
-        ),
+        option("Also write the p-value of every label, and each row's credibility and confidence.", None, "--p-values"),
     ] = False,
     as_json: Json = False,
     file_format: Annotated[
         Literal["parquet", "csv", "jsonl"] | None,
-        typer.Option("--format", help="Format of the files in a folder; parquet by default."),
+        option("Format of the files in a folder; parquet by default.", None, "--format"),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue where an earlier run into the folder stopped.")
-    ] = False,
+    resume: Annotated[bool, option("Continue where an earlier run into the folder stopped.", None, "--resume")] = False,
     u: Annotated[
         Literal["row", "ids"],
-        typer.Option(
+        advanced(
+            "What the random part of a set comes from, besides the seed: the row's logits, or its id, so that noise in "
+            "the logits cannot change it.",
+            None,
             "--u",
-            help="What the random part of a set comes from, besides the seed: the row's logits, or its id, so that "
-            "noise in the logits cannot change it.",
-            rich_help_panel=ADVANCED,
         ),
     ] = "row",
 ) -> None:
@@ -78,44 +56,35 @@ def predict(
     from thermoset.predictor import TwoTemperaturePredictor
     from thermoset.predictor.many_files import Predicted, Reading, ShardJob, predict_shard, predict_shards
 
-    how = {**columns.how, "weights": columns.weights, "p_values": p_values, "u": u, "memory": work.memory}
+    how = {**rows.how, "weights": rows.weights, "p_values": p_values, "u": u, "memory": rows.memory}
     reading = Reading(**how)
     source = _only_file(logits, out, resume, file_format, reading.sidecars)
     if source is not None:
         check_file(out, [predictor, source])
-        if work.scheduler is not None:
+        if rows.scheduler is not None:
             raise InputError(f"--scheduler works on shards, but --out {out} is one file. Name a folder.")
     model = TwoTemperaturePredictor.load(predictor)
     if p_values:
         model._inference.require_p_values()
-    with telling_warnings(), ProgressBar(work.quiet, "Predicting") as bar:
+    with telling_warnings(), progress(rows.quiet, "Predicting") as show:
         if source is not None:
             job = ShardJob(source, out, source.name, out.name, reading)
-            found = Predicted((predict_shard(model, job, bar.tell),))
+            found = Predicted((predict_shard(model, job, show),))
         else:
+            kind = file_format or "parquet"
             try:
-                with cluster(work.scheduler) as client:
-                    found = predict_shards(
-                        model,
-                        logits,
-                        out,
-                        kind=file_format or "parquet",
-                        resume=resume,
-                        run=None if client is None else _on(client),
-                        progress=bar.tell,
-                        **how,
-                    )
+                with cluster(rows.scheduler) as client:
+                    run = None
+                    if client is not None:
+                        from thermoset.integrations.dask import run_shards
+
+                        run = run_shards(client)
+                    found = predict_shards(model, logits, out, kind=kind, resume=resume, run=run, progress=show, **how)
             except (KeyboardInterrupt, SystemExit) as ended:
                 for note in getattr(ended, "__notes__", ()):
                     tell(f"{note}. Continue with the same command and --resume.")
                 raise
     _sum_up(model, found, out, source is not None, as_json)
-
-
-def _on(client: Any) -> Any:
-    from thermoset.integrations.dask import run_shards
-
-    return run_shards(client)
 
 
 def _only_file(
@@ -143,25 +112,17 @@ def _sum_up(model: "TwoTemperaturePredictor", found: "Predicted", out: Path, one
     from thermoset.monitor.drift import size_drift
 
     rows, sizes, known = found.rows, found.sizes, model.document_.sizes
-    mean = float(sizes @ np.arange(len(sizes))) / max(rows, 1)
-    undecided = sum(one.undecided for one in found.shards)
+    n_shards, undecided = len(found.shards), sum(one.undecided for one in found.shards)
     drift = size_drift(np.array(known), sizes) if known and rows else None  # none after a change of level
+    mean = float(sizes @ np.arange(len(sizes))) / rows if rows else None
+    facts: dict[str, Any] = {"out": str(out), "files": n_shards, "files_earlier": found.found, "rows": rows}
+    facts |= {"mean_size": mean, "empty_share": sizes[0] / rows if rows else None, "undecided_rows": undecided}
+    facts["drifted"] = None if drift is None else bool(drift.drifted)
+    facts["drift_p_value"] = None if drift is None else float(drift.p_value)
     if as_json:
-        print_json(
-            {
-                "out": str(out),
-                "files": len(found.shards),
-                "files_earlier": found.found,
-                "rows": rows,
-                "mean_size": mean if rows else None,
-                "empty_share": sizes[0] / rows if rows else None,
-                "undecided_rows": undecided,
-                "drifted": None if drift is None else bool(drift.drifted),
-                "drift_p_value": None if drift is None else float(drift.p_value),
-            }
-        )
+        print_json(facts)
     else:
-        n_shards, done = len(found.shards), f"Wrote {out}:"
+        done = f"Wrote {out}:"
         if not one_file:
             before = f" ({found.found:,} of them earlier)" if found.found else ""
             done = f"Wrote {n_shards:,} shards{before} to {out}:"
@@ -170,9 +131,8 @@ def _sum_up(model: "TwoTemperaturePredictor", found: "Predicted", out: Path, one
         what = f"{rows:,} rows, {mean:.2f} labels in a set on average, {sizes[0] / rows:.1%} empty" if rows else ""
         screen = Screen()
         screen.say(f"{done} {what or 'no rows, as in the logits'}", wrap=False)
-        if line := weights_line(model.document_):
-            screen.say(line)
+        screen.say_weights(model.document_)
         if undecided:
-            screen.say(undecided_line(rows, undecided))
+            screen.say_undecided(rows, undecided)
     if drift is not None and drift.drifted:
         tell(f"warning: {drift.message}")

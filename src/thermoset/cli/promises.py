@@ -8,26 +8,24 @@ import typer
 
 from thermoset.cli.options import (
     KINDS,
-    ClusterWork,
-    Columns,
     Json,
     Labelled,
     Predictor,
-    WeightedColumns,
-    Work,
+    Rows,
+    WeightedRows,
     files_in,
-    opened_logits,
+    option,
     split_names,
     title_of,
 )
 from thermoset.cli.output import (
-    PAGE_MODULES,
+    BROKEN,
     Screen,
     check_file,
+    need_page,
     print_json,
-    promise_broken,
-    undecided_line,
-    working,
+    progress,
+    telling_warnings,
     write_file,
 )
 from thermoset.errors import InputError
@@ -36,7 +34,6 @@ from thermoset.quoting import printable
 if TYPE_CHECKING:
     from thermoset.monitor.report import CheckReport
     from thermoset.monitor.status import MonitorStatus
-    from thermoset.text_tables import TextTable
 
 _WORST = 5  # classes shown
 _LATEST = 10  # batches shown
@@ -45,14 +42,13 @@ _LATEST = 10  # batches shown
 def check(
     predictor: Predictor,
     logits: Labelled,
-    columns: WeightedColumns,
-    work: ClusterWork,
+    rows: WeightedRows,
     fail_on: Annotated[
         str,
-        typer.Option(
-            metavar="NAMES",
-            help="What else to fail on, with commas. classes, groups: one of them is covered too seldom. confidence: "
-            "it does not match accuracy. answers: more are wrong than was claimed.",
+        option(
+            "What else to fail on, with commas. classes, groups: one of them is covered too seldom. confidence: it "
+            "does not match accuracy. answers: more are wrong than was claimed.",
+            "NAMES",
         ),
     ] = "",
     as_json: Json = False,
@@ -61,38 +57,39 @@ def check(
     from thermoset.predictor import TwoTemperaturePredictor
 
     model = TwoTemperaturePredictor.load(predictor)
-    rows = opened_logits(logits, columns, work, document=model.document_)
-    with working(work.quiet, "Checking"), rows as data:
-        weights = columns.read_row_values(logits, "--weights", len(data))
-        report = model.check(data, weights=weights, fail_on=split_names(fail_on))
+    data_of = rows.opened(logits, document=model.document_)
+    with telling_warnings(), progress(rows.quiet, "Checking"), data_of as data:
+        report = model.check(data, weights=rows.values(logits, len(data)), fail_on=split_names(fail_on))
     if as_json:
         print_json(report.to_json_dict())
     else:
         show_check(Screen(), report)
     if not report.ok:
-        raise promise_broken()
+        raise typer.Exit(BROKEN)
 
 
 def show_check(screen: Screen, report: "CheckReport") -> None:
     """One screen: the numbers and what is expected, the classes or groups covered least, and the verdict."""
     from thermoset.metrics import METRICS
 
+    def chance(mean: float, high: float) -> str:
+        return f"chance: {mean:.4f}, 95%: {high:.4f}"
+
     seen, floor, sure, kind = report.marginal, report.floor, report.calibration, report.promise.kind
-    top, avg = METRICS["top_coverage_gap"].title, METRICS["avg_coverage_gap"].title
     allowed = f"{seen.allowed.low:.4f} to {seen.allowed.high:.4f}"
     of_rows = f" of {seen.rows:,} rows in {kind.units}" if kind and seen.rows != report.rows else ""
     lines = [
         [f"coverage{of_rows}", f"{seen.coverage:.4f}", allowed, f"{seen.p_value:.2g}"],
-        [top, f"{report.top_gap:.4f}", _chance(floor.top_mean, floor.top_95), ""],
-        [avg, f"{report.avg_gap:.4f}", _chance(floor.avg_mean, floor.avg_95), ""],
+        [METRICS["top_coverage_gap"].title, f"{report.top_gap:.4f}", chance(floor.top_mean, floor.top_95), ""],
+        [METRICS["avg_coverage_gap"].title, f"{report.avg_gap:.4f}", chance(floor.avg_mean, floor.avg_95), ""],
     ]
     for part in report.parts.gaps:
-        by = {"size": "set size"}.get(part.by, part.by)
-        lines.append([f"gap by {by}", f"{part.gap:.4f}", _chance(part.floor.top_mean, part.floor.top_95), ""])
+        by = "set size" if part.by == "size" else part.by
+        lines.append([f"gap by {by}", f"{part.gap:.4f}", chance(part.floor.top_mean, part.floor.top_95), ""])
     lines += [
         ["labels in a set", f"{report.avg_size:.2f}", "", ""],
         ["empty sets", f"{report.empty_share:.1%}", "", ""],
-        ["ECE", f"{sure.ece:.4f}", _chance(sure.ece_mean, sure.ece_95), f"{sure.p_value:.2g}"],
+        ["ECE", f"{sure.ece:.4f}", chance(sure.ece_mean, sure.ece_95), f"{sure.p_value:.2g}"],
     ]
     if report.classwise is not None:
         lines.append(["classwise ECE", f"{report.classwise.ece:.4f}", f"chance: {report.classwise.ece_chance:.4f}", ""])
@@ -104,18 +101,18 @@ def show_check(screen: Screen, report: "CheckReport") -> None:
     head = f"{report.rows:,} rows" + ("" if alone is None else " that people see")
     screen.table([head, "seen", "expected", "p"], lines)
     if report.undecided is not None:
-        screen.say(undecided_line(report.rows, report.undecided))
-    for what, table, lowest in (
-        ("groups", report.groups, None if report.groups is None else report.group_table()),
-        ("classes", report.classes, report.to_table()),
-    ):
-        if table is not None and lowest is not None:
-            promised = "promised for each" if table.law == "beta-binomial" else "not promised for any"
-            screen.say(
-                f"{len(table.under_covered)} of {table.tested:,} {what} have coverage significantly below "
-                f"{table.promised:g} ({promised}). The lowest:"
-            )
-            _show_lowest(screen, lowest)
+        screen.say_undecided(report.rows, report.undecided)
+    tables = [("classes", report.classes, report.to_table())]
+    if report.groups is not None:
+        tables.insert(0, ("groups", report.groups, report.group_table()))
+    for what, table, lowest in tables:
+        promised = "promised for each" if table.law == "beta-binomial" else "not promised for any"
+        screen.say(
+            f"{len(table.under_covered)} of {table.tested:,} {what} have coverage significantly below "
+            f"{table.promised:g} ({promised}). The lowest:"
+        )
+        known = [line for line in lowest.lines if line[1] != "0"][:_WORST]
+        screen.table(lowest.head, [["" if cell == "-" else cell for cell in line] for line in known])
     for sentence in report.notes:
         screen.say(sentence, lead="Note", style="bold yellow")
     for sentence in report.broken:
@@ -126,16 +123,6 @@ def show_check(screen: Screen, report: "CheckReport") -> None:
         "Repeated checks are not independent, and each has its own false alarm rate of 1 in 1,000. To watch a "
         "predictor over time, use thermoset monitor."
     )
-
-
-def _chance(mean: float, high: float) -> str:
-    return f"chance: {mean:.4f}, 95%: {high:.4f}"
-
-
-def _show_lowest(screen: Screen, table: "TextTable") -> None:
-    """The first lines of a table of coverage, of those that have rows."""
-    known = [line for line in table.lines if line[1] != "0"]
-    screen.table(table.head, [["" if cell == "-" else cell for cell in line] for line in known[:_WORST]])
 
 
 # ---- over time -------------------------------------------------------------------------------------------------------
@@ -152,28 +139,25 @@ def monitor(
         ),
     ] = None,
     *,
-    columns: Columns,
-    work: Work,
-    state: Annotated[Path, typer.Option(metavar="FILE", help="State of the monitor; a new file begins a new state.")],
-    name: Annotated[str | None, typer.Option(help="Name of the batch; by default that of its file.")] = None,
-    time: Annotated[str | None, typer.Option(help="When the rows arrived, in any words.")] = None,
-    page: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page over time (html).")] = None,
+    rows: Rows,
+    state: Annotated[Path, option("State of the monitor; a new file begins a new state.", "FILE")],
+    name: Annotated[str | None, option("Name of the batch; by default that of its file.")] = None,
+    time: Annotated[str | None, option("When the rows arrived, in any words.")] = None,
+    page: Annotated[Path | None, option("Write a page over time (html).", "FILE")] = None,
     prometheus: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write metrics for the textfile collector of Prometheus' node exporter. The name of the file, such as "
+        option(
+            "Write metrics for the textfile collector of Prometheus' node exporter. The name of the file, such as "
             "digits.prom, becomes the label that tells predictors apart.",
+            "FILE",
         ),
     ] = None,
     as_json: Json = False,
-    delta: Annotated[
-        float | None, typer.Option(help="Chance that any test ever gives a false alarm; 0.01 by default.")
-    ] = None,
+    delta: Annotated[float | None, option("Chance that any test ever gives a false alarm; 0.01 by default.")] = None,
     run_length: Annotated[
         int | None,
-        typer.Option(
-            help="Rows between false alarms of a change detector, at least, on average; 1,000,000 by default; 0: no "
+        option(
+            "Rows between false alarms of a change detector, at least, on average; 1,000,000 by default; 0: no "
             "detectors."
         ),
     ] = None,
@@ -184,31 +168,31 @@ def monitor(
     from thermoset.predictor import TwoTemperaturePredictor
 
     paths = batch or []
-    reads = [predictor, *(files_in(paths) if paths else ()), *columns.files]
+    reads = [predictor, *(files_in(paths) if paths else ()), *rows.files]
     _check_targets(state, page, prometheus, reads)
     if not paths and not state.exists():
         raise InputError(f"{state}: there is no such file. Pass a batch to start one.")
     settings: dict[str, Any] = {} if delta is None else {"delta": delta}
     settings |= {} if run_length is None else {"run_length": run_length or None}
-    with working(work.quiet, "Monitoring"):
+    with telling_warnings(), progress(rows.quiet, "Monitoring"):
         model = TwoTemperaturePredictor.load(predictor)
         if paths:
-            with opened_logits(paths, columns, work, with_labels=False, document=model.document_) as rows:
-                labels = read_partial_labels(paths, rows, **columns.how)
+            with rows.opened(paths, with_labels=False, document=model.document_) as data:
+                labels = read_partial_labels(paths, data, **rows.how)
                 with Monitor.open(state, model, **settings) as watching:
-                    status = watching.add(rows, labels, time=time, name=name or title_of(paths))
+                    status = watching.add(data, labels, time=time, name=name or title_of(paths))
         else:
             status = Monitor.load(state, model).status
     written = []
     if page is not None:
-        from thermoset.report.over_time import write_monitor_page
+        from thermoset.report import write_monitor_page
 
         write_monitor_page(status, page, predictor.name)
         written.append(page)
     if prometheus is not None:
         from thermoset.monitor.prometheus import prometheus_text
 
-        written.append(write_file(prometheus, prometheus_text(status, prometheus.stem).encode()))
+        written.append(write_file(prometheus, prometheus_text(status, prometheus.stem)))
     if as_json:
         print_json(status.to_json_dict())
     else:
@@ -216,7 +200,7 @@ def monitor(
         _show_status(screen, status)
         screen.wrote(*written)
     if status.alarm:
-        raise promise_broken()
+        raise typer.Exit(BROKEN)
 
 
 def _check_targets(state: Path, page: Path | None, prometheus: Path | None, reads: list[Path]) -> None:
@@ -228,10 +212,7 @@ def _check_targets(state: Path, page: Path | None, prometheus: Path | None, read
             if path.resolve() == state.resolve():
                 raise InputError(f"{path}: is named for both the state and the {what}. Name two different files.")
     if page is not None:
-        from thermoset.io.files import need
-
-        for module in PAGE_MODULES:
-            need(module, "report", "--page")
+        need_page("--page")
     if prometheus is not None and prometheus.suffix != ".prom":
         raise InputError(f"--prometheus {prometheus} must end in .prom: the textfile collector reads no other files.")
 

@@ -6,25 +6,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from thermoset.cli.options import (
-    ADVANCED,
-    ClusterWork,
     Grouping,
     Json,
     Labelled,
+    Quiet,
     Seed,
-    SplitColumns,
+    SplitRows,
+    advanced,
     files_in,
-    opened_logits,
+    option,
     split_names,
 )
 from thermoset.cli.output import (
-    ProgressBar,
     Screen,
     can_draw,
     check_files,
     made_folder,
-    png,
     print_json,
+    progress,
     telling_warnings,
     write_file,
 )
@@ -35,43 +34,29 @@ if TYPE_CHECKING:
     from thermoset.paper.study import PairStudy, Study
     from thermoset.sweeping import Sweep
 
-Alphas = Annotated[str, typer.Option(help="Miscoverage levels, with commas.")]
-Temperatures = Annotated[
-    str | None,
-    typer.Option(help="start:stop:step, or numbers with commas; 0.3:5:0.1 by default."),
-]
+Alphas = Annotated[str, option("Miscoverage levels, with commas.")]
+Temperatures = Annotated[str | None, option("start:stop:step, or numbers with commas; 0.3:5:0.1 by default.")]
 
 
 def sweep(
     logits: Labelled,
-    columns: SplitColumns,
-    work: ClusterWork,
+    rows: SplitRows,
     alpha: Alphas = "0.1",
-    methods: Annotated[str, typer.Option(help="Scores, with commas: lac, aps, raps, saps ...")] = "lac,aps,raps",
+    methods: Annotated[str, option("Scores, with commas: lac, aps, raps, saps ...")] = "lac,aps,raps",
     temperatures: Temperatures = None,
-    trials: Annotated[int, typer.Option(help="Random splits.")] = 100,
+    trials: Annotated[int, option("Random splits.")] = 100,
     grouping: Grouping = None,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the table and the figure.")] = Path(
-        "sweep-output"
-    ),
-    table_format: Annotated[Literal["csv", "parquet"], typer.Option("--format", help="Format of the table.")] = "csv",
-    per_trial: Annotated[bool, typer.Option("--per-trial", help="One row for each trial instead of means.")] = False,
+    out: Annotated[Path, option("Folder for the table and the figure.", "FOLDER")] = Path("sweep-output"),
+    table_format: Annotated[Literal["csv", "parquet"], option("Format of the table.", None, "--format")] = "csv",
+    per_trial: Annotated[bool, option("One row for each trial instead of means.", None, "--per-trial")] = False,
     as_json: Json = False,
-    metrics: Annotated[
-        str,
-        typer.Option(help="More metrics, with commas: sscv, confidence_coverage_gap.", rich_help_panel=ADVANCED),
-    ] = "",
-    calibration_fraction: Annotated[
-        str, typer.Option(help="Share of the rows set aside for calibration; 0 for none.", rich_help_panel=ADVANCED)
-    ] = "0.1",
-    cp_fraction: Annotated[
-        str, typer.Option(help="Share of the rows that sets thresholds.", rich_help_panel=ADVANCED)
-    ] = "0.1",
+    metrics: Annotated[str, advanced("More metrics, with commas: sscv, confidence_coverage_gap.")] = "",
+    calibration_fraction: Annotated[str, advanced("Share of the rows set aside for calibration; 0 for none.")] = "0.1",
+    cp_fraction: Annotated[str, advanced("Share of the rows that sets thresholds.")] = "0.1",
     evaluation: Annotated[
-        Literal["drawn", "integrated"],
-        typer.Option(help="Draw u on evaluation rows, or average sizes over it.", rich_help_panel=ADVANCED),
+        Literal["drawn", "integrated"], advanced("Draw u on evaluation rows, or average sizes over it.")
     ] = "drawn",
-    jobs: Annotated[int | None, typer.Option(help="Threads; all cores by default.", rich_help_panel=ADVANCED)] = None,
+    jobs: Annotated[int | None, advanced("Threads; all cores by default.")] = None,
     seed: Seed = 0,
 ) -> None:
     """Sizes, coverage, class gaps and thresholds of sets at every temperature, over random splits."""
@@ -84,9 +69,8 @@ def sweep(
         need("pyarrow", "io", "--format parquet")
     grid = None if temperatures is None else temperature_grid(temperatures)
     table = out / f"sweep.{table_format}"
-    check_files(out, [table.name, "sweep.png"], [*files_in(logits), *columns.files])
-    rows = opened_logits(logits, columns, work)
-    with telling_warnings(), rows as data, ProgressBar(work.quiet, "Sweeping") as bar:
+    check_files(out, [table.name, "sweep.png"], [*files_in(logits), *rows.files])
+    with telling_warnings(), rows.opened(logits) as data, progress(rows.quiet, "Sweeping") as show:
         result = run(
             data,
             temperatures=grid,
@@ -99,9 +83,9 @@ def sweep(
             evaluation=evaluation,
             grouping=grouping,
             metrics=split_names(metrics),
-            split_by=columns.read_row_values(logits, "--split-by", len(data)),
+            split_by=rows.values(logits, len(data)),
             n_jobs=jobs,
-            progress=bar.tell,
+            progress=show,
         )
         n_rows, n_classes = len(data), data.n_classes
     with made_folder(out):
@@ -110,7 +94,7 @@ def sweep(
     if can_draw("the figure", ("matplotlib",), "plot"):
         from thermoset.plots import sweep_figure
 
-        files.append(write_file(out / "sweep.png", png(sweep_figure(result))))
+        files.append(write_file(out / "sweep.png", sweep_figure(result)))
     ends = {(method, alpha): _extremes(result, method, alpha) for method in result.methods for alpha in result.alphas}
     if as_json:
         curves = [{"method": method, "alpha": alpha, **found} for (method, alpha), found in ends.items()]
@@ -169,17 +153,15 @@ def _show_extremes(screen: Screen, result: "Sweep", ends: dict[tuple[str, float]
 
 
 def study(
-    folder: Annotated[Path, typer.Argument(help="Folder with files of labelled logits.")],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the page, tables and figures.")] = Path(
-        "study-output"
-    ),
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder with files of labelled logits.")],
+    out: Annotated[Path, option("Folder for the page, tables and figures.", "FOLDER")] = Path("study-output"),
     alpha: Alphas = "0.1,0.05",
-    cp: Annotated[str, typer.Option(help="Rows that set thresholds, in percent, with commas.")] = "5,10,20",
+    cp: Annotated[str, option("Rows that set thresholds, in percent, with commas.")] = "5,10,20",
     temperatures: Temperatures = None,
-    trials: Annotated[int, typer.Option(min=2, help="Random splits.")] = 100,
+    trials: Annotated[int, option("Random splits.", min=2)] = 100,
     as_json: Json = False,
     seed: Seed = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Make every table and figure of the paper from a folder of logits, and compare with the printed numbers."""
     from thermoset.io.files import need
@@ -199,8 +181,8 @@ def study(
         cp_percents=tuple(map(int, percents)),
         temperatures=DEFAULT_GRID if temperatures is None else temperatures,
     )
-    with ProgressBar(quiet, "Studying") as bar, telling_warnings():
-        found = run(folder, out, settings, progress=bar.tell)
+    with progress(quiet, "Studying") as show, telling_warnings():
+        found = run(folder, out, settings, progress=show)
     if as_json:
         claims = [{"text": one.text, "holds": one.holds, "found": one.found} for one in found.claims]
         pairs = [pair.title for pair in found.pairs]

@@ -1,132 +1,108 @@
-"""`thermoset tune`: from labelled logits to a predictor one can deploy; and `thermoset demo`."""
+"""`thermoset tune`: from labelled logits to a predictor one can deploy; its page again; and `thermoset demo`."""
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from thermoset.cli.options import (
-    ADVANCED,
-    ClusterWork,
     Grouping,
     Json,
     Labelled,
+    Predictor,
+    Quiet,
     Scores,
     Seed,
-    SplitColumns,
+    SplitRows,
+    advanced,
     files_in,
-    opened_logits,
+    option,
     title_of,
 )
 from thermoset.cli.output import (
     PAGE_MODULES,
-    ProgressBar,
     Screen,
     can_draw,
     check_files,
     made_folder,
-    png,
+    need_page,
     print_json,
+    progress,
     telling_warnings,
-    undecided_line,
     write_file,
 )
+from thermoset.errors import InputError
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from thermoset.data import Logits
     from thermoset.datasets import Glyphs
     from thermoset.predictor import TwoTemperaturePredictor
     from thermoset.predictor.document import Document
     from thermoset.predictor.stored import Measure
-    from thermoset.tuning import Choice, Outlook
+    from thermoset.tuning import Choice
 
 FIGURES = ("temperature.png", "frontier.png")
-Figures = Annotated[bool, typer.Option("--figures", help="Also write the figures of the choice as PNG files.")]
+Figures = Annotated[bool, option("Also write the figures of the choice as PNG files.", None, "--figures")]
 
 
 def tune(
     logits: Labelled,
-    columns: SplitColumns,
-    work: ClusterWork,
-    alpha: Annotated[
-        str, typer.Option(help="Miscoverage: sets hold the true label with probability 1 - alpha.")
-    ] = "0.1",
-    method: Annotated[
-        str, typer.Option(help="The score behind the sets: lac, aps, raps, saps ...; auto compares them.")
-    ] = "auto",
+    rows: SplitRows,
+    alpha: Annotated[str, option("Miscoverage: sets hold the true label with probability 1 - alpha.")] = "0.1",
+    method: Annotated[str, option("The score behind the sets: lac, aps, raps, saps ...; auto compares them.")] = "auto",
     prefer: Annotated[
         str,
-        typer.Option(
-            metavar="PREFERENCE",
-            help="What matters besides coverage. small: as few labels as possible. even: every class covered about "
-            "equally often. protect: the classes covered least are not left behind. classes>=0.85 (or groups>=0.85): "
-            "the worst tenth of them is covered so often. size<=3: so many labels at most on average, and as even as "
-            "that allows. gap<=0.03: so even, and as small as that allows.",
+        option(
+            "What matters besides coverage. small: as few labels as possible. even: every class covered about equally "
+            "often. protect: the classes covered least are not left behind. classes>=0.85 (or groups>=0.85): the worst "
+            "tenth of them is covered so often. size<=3: so many labels at most on average, and as even as that "
+            "allows. gap<=0.03: so even, and as small as that allows.",
+            "PREFERENCE",
         ),
     ] = "small",
     answer: Annotated[
         str | None,
-        typer.Option(
-            metavar="error<=E", help="Answer sure rows alone, with at most this share of wrong answers: error<=0.02."
-        ),
+        option("Answer sure rows alone, with at most this share of wrong answers: error<=0.02.", "error<=E"),
     ] = None,
     review: Annotated[
-        str | None,
-        typer.Option(metavar="size>K", help="With --answer: rows whose set is larger go to review: size>5."),
+        str | None, option("With --answer: rows whose set is larger go to review: size>5.", "size>K")
     ] = None,
     grouping: Grouping = None,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for predictor.json and report.html.")] = Path(
-        "tune-output"
-    ),
+    out: Annotated[Path, option("Folder for predictor.json and report.html.", "FOLDER")] = Path("tune-output"),
     figures: Figures = False,
-    no_report: Annotated[bool, typer.Option("--no-report", help="No report.html.")] = False,
+    no_report: Annotated[bool, option("No report.html.", None, "--no-report")] = False,
     as_json: Json = False,
     temperature_sets: Annotated[
-        float | None,
-        typer.Option(help="T-hat by hand: read the curves of `thermoset sweep`, and choose.", rich_help_panel=ADVANCED),
+        float | None, advanced("T-hat by hand: read the curves of `thermoset sweep`, and choose.")
     ] = None,
     calibration: Annotated[
         Literal["auto", "temperature"],
-        typer.Option(
-            help="temperature: T* alone. auto: also correct biased classes and map the confidence, where that helps.",
-            rich_help_panel=ADVANCED,
-        ),
+        advanced("temperature: T* alone. auto: also correct biased classes and map the confidence, where that helps."),
     ] = "auto",
-    objective: Annotated[
-        Literal["nll", "ece"], typer.Option(help="What T* minimises.", rich_help_panel=ADVANCED)
-    ] = "nll",
+    objective: Annotated[Literal["nll", "ece"], advanced("What T* minimises.")] = "nll",
     fallback: Annotated[
         Literal["pooled", "strictest"] | None,
-        typer.Option(
-            help="With --grouping group: the threshold of groups that are new at prediction, that of all rows together "
-            "or the largest of any group. Without it such rows are refused.",
-            rich_help_panel=ADVANCED,
+        advanced(
+            "With --grouping group: the threshold of groups that are new at prediction, that of all rows together or "
+            "the largest of any group. Without it such rows are refused."
         ),
     ] = None,
     even: Annotated[
-        Literal["class", "group"],
-        typer.Option(help="Whether --prefer is about classes or groups of rows.", rich_help_panel=ADVANCED),
+        Literal["class", "group"], advanced("Whether --prefer is about classes or groups of rows.")
     ] = "class",
     claims: Annotated[
         Literal["model", "distribution-free"],
-        typer.Option(
-            help="What a claim about hard classes rests on (--prefer protect, classes>=C).", rich_help_panel=ADVANCED
-        ),
+        advanced("What a claim about hard classes rests on (--prefer protect, classes>=C)."),
     ] = "model",
     deterministic: Annotated[
-        bool,
-        typer.Option("--deterministic", help="Sets without randomisation; they are larger.", rich_help_panel=ADVANCED),
+        bool, advanced("Sets without randomisation; they are larger.", None, "--deterministic")
     ] = False,
-    no_empty: Annotated[
-        bool, typer.Option("--no-empty", help="The top label is in every set.", rich_help_panel=ADVANCED)
-    ] = False,
+    no_empty: Annotated[bool, advanced("The top label is in every set.", None, "--no-empty")] = False,
     calibration_fraction: Annotated[
         str | None,
-        typer.Option(
-            help="Share of the rows for the temperatures; the others set the threshold. By default half; for small "
-            "sets a fifth, but at least 1,000 rows; with --answer a fifth, but at least 100.",
-            rich_help_panel=ADVANCED,
+        advanced(
+            "Share of the rows for the temperatures; the others set the threshold. By default half; for small sets a "
+            "fifth, but at least 1,000 rows; with --answer a fifth, but at least 100."
         ),
     ] = None,
     scores: Scores = None,
@@ -136,7 +112,7 @@ def tune(
     from thermoset.predictor import TwoTemperaturePredictor
 
     # Bad input is refused before the work.
-    check_files(out, ["predictor.json", "report.html", *FIGURES], [*files_in(logits), *columns.files])
+    check_files(out, ["predictor.json", "report.html", *FIGURES], [*files_in(logits), *rows.files])
     _check_figures(figures)
     predictor = TwoTemperaturePredictor(
         method,
@@ -156,10 +132,10 @@ def tune(
         fallback=fallback,
         temperature_sets=temperature_sets,
     )
-    with telling_warnings(), opened_logits(logits, columns, work) as data:
-        together = columns.read_row_values(logits, "--split-by", len(data))
-        with ProgressBar(work.quiet, "Tuning") as bar:
-            predictor.fit(data, split_by=together, progress=bar.tell)
+    with telling_warnings(), rows.opened(logits) as data:
+        together = rows.values(logits, len(data))
+        with progress(rows.quiet, "Tuning") as show:
+            predictor.fit(data, split_by=together, progress=show)
         with made_folder(out):
             predictor.save(out / "predictor.json", scores=scores)
         files = [out / "predictor.json"]
@@ -169,14 +145,45 @@ def tune(
             screen.say()
             screen.wrote(*files)
         if figures:
-            files += [write_file(out / name, png(figure)) for name, figure in _figures(predictor).items()]
+            files += [write_file(out / name, figure) for name, figure in _figures(predictor).items()]
         if not no_report and can_draw("report.html", PAGE_MODULES, "report"):
-            page = page_of(predictor, data, title_of(logits), work.quiet, split_by=together)
+            page = page_of(predictor, data, title_of(logits), rows.quiet, split_by=together)
             files.append(write_file(out / "report.html", page))
     if as_json:
         print_json({**predictor_facts(predictor), "files": list(map(str, files))})
     else:
         screen.wrote(*files[1:])
+
+
+def report(
+    predictor: Predictor,
+    logits: Labelled,
+    rows: SplitRows,
+    out: Annotated[Path, option("The page to write (html).", "FILE")] = Path("report.html"),
+    name: Annotated[str, option("Name of the data on the page; by default that of the file.")] = "",
+    trials: Annotated[int, option("Random splits behind the curves.")] = 100,
+) -> None:
+    """Write the page that explains a predictor, on fresh labelled rows or on those it was fitted on."""
+    from thermoset.predictor import TwoTemperaturePredictor
+
+    need_page("an HTML report")
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"--out {out} must be an HTML file. Name one that ends in .html.")
+    check_files(out.parent, [out.name], [predictor, *files_in(logits), *rows.files])
+    model = TwoTemperaturePredictor.load(predictor)
+    with telling_warnings(), rows.opened(logits, document=model.document_) as data:
+        options = {"trials": trials, "split_by": rows.values(logits, len(data))}
+        page = page_of(model, data, name or title_of(logits), rows.quiet, **options)
+    Screen().wrote(write_file(out, page))
+
+
+def page_of(predictor: "TwoTemperaturePredictor", data: "Logits", name: str, quiet: bool, **options: Any) -> str:
+    """The page that explains a predictor."""
+    from thermoset.report import build_report, render_page
+
+    with progress(quiet, "Report") as show:
+        page: str = render_page(build_report(predictor, data, name=name, progress=show, **options))
+    return page
 
 
 def _check_figures(wanted: bool) -> None:
@@ -187,7 +194,7 @@ def _check_figures(wanted: bool) -> None:
         need("matplotlib", "plot", "--figures")
 
 
-def _figures(predictor: "TwoTemperaturePredictor") -> dict[str, Any]:
+def _figures(predictor: "TwoTemperaturePredictor") -> dict[str, "Figure"]:
     """The curves behind the choice, and what one could have instead where there is something to weigh sizes against."""
     from thermoset.plots import choice_figure, frontier_figure
 
@@ -196,15 +203,6 @@ def _figures(predictor: "TwoTemperaturePredictor") -> dict[str, Any]:
     if any(at.worst_tenth is not None or at.class_gap is not None for at in choice.frontier):
         drawn[FIGURES[1]] = frontier_figure(choice)
     return drawn
-
-
-def page_of(predictor: "TwoTemperaturePredictor", data: "Logits", name: str, quiet: bool, **options: Any) -> bytes:
-    """The page that explains a predictor."""
-    from thermoset.report import build_report, render_page
-
-    with ProgressBar(quiet, "Report") as bar:
-        page: str = render_page(build_report(predictor, data, name=name, progress=bar.tell, **options))
-    return page.encode()
 
 
 # ---- the screen ------------------------------------------------------------------------------------------------------
@@ -284,6 +282,7 @@ def _show_sets(screen: Screen, predictor: "TwoTemperaturePredictor") -> None:
     """What was chosen, what it promises, what is answered alone, and the sets at each temperature."""
     from thermoset.levels import exact_level
     from thermoset.metrics import METRICS
+    from thermoset.text_tables import number
     from thermoset.tuning.choice import is_stricter, tells_setting
 
     document, choice = predictor.document_, predictor.choice_
@@ -305,31 +304,24 @@ def _show_sets(screen: Screen, predictor: "TwoTemperaturePredictor") -> None:
         for line in document.answer_lines:
             screen.say(f"  {line}")
         screen.say("  Sets of all rows, by which the temperature was chosen:")
-    undecided = next((measure for measure in document.measures if measure.name == "undecided_share"), None)
-    if undecided is not None:
-        n_rows = document.provenance.conformal_rows
-        screen.say(f"  {undecided_line(n_rows, round(undecided.value * n_rows))}")
+    screen.say_document(document, indent="  ")
 
     top = choice.words.title(METRICS["top_coverage_gap"].title)
-    columns: dict[str, Callable[[Outlook], str]] = {
-        choice.words.gap: lambda at: _share(at.class_gap, at.class_gap_ends),
-        "worst tenth": lambda at: _share(at.worst_tenth, at.worst_tenth_ends),
-        "labels": _size,
-        "empty": lambda at: f"{at.empty_share:.1%}",
-        top: lambda at: _share(at.top_gap),
-    }
-    known = {name: of for name, of in columns.items() if any(map(of, choice.outlooks))}
-    rows = [[at.name, f"{at.temperature:.2f}", *(of(at) for of in known.values())] for at in choice.outlooks]
+    table = choice.to_table()
+    head = (*table.head, top)
+    rows = [(*line, number(at.top_gap)) for line, at in zip(table.lines, choice.outlooks, strict=True)]
+    known = [i for i, cells in enumerate(zip(*rows, strict=True)) if set(cells) != {"-"}]
     notes = {
-        "T": "± and ranges: 95%" + ("; of the worst tenth: 90%." if "worst tenth" in known else "."),
+        "T": "± and ranges: 95%" + ("; of the worst tenth: 90%." if head.index("worst tenth") in known else "."),
         top: f"{top} by chance alone on these rows: {choice.noise_floor:.3f}.",
     }
     screen.say()
-    screen.table(["sets at", "T", *known], rows, notes)
+    screen.table([head[i] for i in known], [[row[i] for i in known] for row in rows], notes)
 
 
 def _show_alternatives(screen: Screen, choice: "Choice") -> None:
     """The recommended setting and the named ones that are not in the table of sets."""
+    from thermoset.text_tables import interval, number, plus_minus
     from thermoset.tuning.choice import alternatives
 
     shown = [at.setting for at in choice.outlooks]
@@ -340,23 +332,12 @@ def _show_alternatives(screen: Screen, choice: "Choice") -> None:
     for one in named:
         at = one.outlook
         level = "" if at.setting.alpha == choice.alpha else f", alpha {at.setting.alpha}"
-        left_out = "" if at.misses is None else f"{at.misses.left_out:.1%}"
         name = f"{one.name}: {at.setting.kind}, T = {at.temperature:.2f}{level}"
-        rows.append([name, _size(at), _share(at.worst_tenth, at.worst_tenth_ends), left_out])
+        cells = plus_minus(at.size, at.reach * at.size_error, ".2f"), interval(at.worst_tenth, at.worst_tenth_ends)
+        rows.append([name, *cells, number(None if at.misses is None else at.misses.left_out, ".1%")])
     notes = {"left out": "Left out: share of rows whose top label is correct but not in the set."}
     screen.say()
     screen.table(["What you could have instead", "labels", "worst tenth", "left out"], rows, notes)
-
-
-def _size(at: "Outlook") -> str:
-    return f"{at.size:.2f} ± {at.reach * at.size_error:.2f}"
-
-
-def _share(value: float | None, ends: Sequence[float] | None = None) -> str:
-    """A share and its interval; nothing where it is unknown."""
-    if value is None:
-        return ""
-    return f"{value:.3f}" + ("" if ends is None else f" ({ends[0]:.3f} to {ends[1]:.3f})")
 
 
 def promised_coverage(predictor: "TwoTemperaturePredictor") -> str:
@@ -382,11 +363,9 @@ _SPLITS = 100  # by row, and by font family
 
 
 def demo(
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for predictor.json and report.html.")] = Path(
-        "demo-output"
-    ),
+    out: Annotated[Path, option("Folder for predictor.json and report.html.", "FOLDER")] = Path("demo-output"),
     figures: Figures = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Which character is this? The main job on bundled data: glyphs of fonts that a network has not seen."""
     from thermoset.data.splits import split_indices
@@ -400,8 +379,8 @@ def demo(
     known, fresh = (glyphs.logits.take(part) for part in rows)
     screen = Screen()
     with telling_warnings():
-        with ProgressBar(quiet, "Tuning") as bar:
-            predictor = TwoTemperaturePredictor("auto", 0.1, "protect").fit(known, progress=bar.tell)
+        with progress(quiet, "Tuning") as show:
+            predictor = TwoTemperaturePredictor("auto", 0.1, "protect").fit(known, progress=show)
         with made_folder(out):
             predictor.save(out / "predictor.json")
         show_predictor(screen, predictor, "glyphs, a network that reads characters of fonts it was not trained on")
@@ -411,7 +390,7 @@ def demo(
         screen.wrote(out / "predictor.json")
         if figures:
             drawn = {"reliability.png": _reliability(predictor, fresh), **_figures(predictor)}
-            screen.wrote(*(write_file(out / name, png(figure)) for name, figure in drawn.items()))
+            screen.wrote(*(write_file(out / name, figure) for name, figure in drawn.items()))
         if can_draw("report.html", PAGE_MODULES, "report"):
             place = {row: i for i, row in enumerate(rows[1].tolist())}
             pictures = zip(glyphs.thumbnail_rows.tolist(), glyphs.thumbnails, strict=True)
@@ -422,7 +401,7 @@ def demo(
     screen.say("On your own logits: thermoset tune val.npz, with arrays 'logits' and 'labels'.")
 
 
-def _reliability(predictor: "TwoTemperaturePredictor", fresh: "Logits") -> Any:
+def _reliability(predictor: "TwoTemperaturePredictor", fresh: "Logits") -> "Figure":
     """Reliability diagrams before and after T*, on rows that neither temperature saw."""
     from thermoset.calibration import probabilities
     from thermoset.metrics import reliability_table
