@@ -130,7 +130,7 @@ WORKERS = {
     "sweep jobs": lambda x: ts.sweep(ROWS, temperatures=[1], trials=1, n_jobs=x),
     "choose T*": lambda x: ts.tuning.choose(ROWS, calibrated=x, temperatures=[1.0]),
     "choose n": lambda x: ts.tuning.choose(ROWS, calibrated=1.0, temperatures=[1.0], n_conformal=x),
-    "explain": lambda x: theory.explain(ROWS, temperature=x, temperatures=[1.0, 2.0], trials=1),
+    "routes": lambda x: theory.routes(ROWS, ROWS, x),
     "peaks": lambda x: theory.peaks_by_classes(ROWS, n_classes=[3], temperatures=[1.0], repeats=x, trials=1),
 }
 """What does work once the number is good."""

@@ -88,6 +88,26 @@ def test_coverage_is_exact_when_every_knob_is_chosen(prefer):
     assert abs(z_of(chosen(prefer, exact_only=True))) < 5
 
 
+def test_coverage_is_exact_when_the_predictor_chooses_the_smallest_sets():
+    """The predictor is fitted for the first of `TIMES` splits; others have sets of a classifier at its T-hat."""
+    model, left = None, 0
+
+    def fit(calibration, conformal):
+        nonlocal model, left
+        if left == 0:
+            predictor, other = (
+                ts.TwoTemperaturePredictor("aps", prefer="small").fit_split(calibration, rows)
+                for rows in (conformal, OTHERS)
+            )
+            assert predictor.temperature_sets_ == other.temperature_sets_, "other conformal rows do not change it"
+            model, left = ts.ConformalClassifier("aps", ALPHA, predictor.temperature_sets_), TIMES
+            np.testing.assert_array_equal(model.fit(conformal).predict_set(LOGITS), predictor.predict_set(LOGITS))
+        left -= 1
+        return model.fit(conformal)
+
+    assert abs(z_of(fit, splits=144)) < 5
+
+
 @pytest.mark.parametrize("prefer", ["small", "even"])
 def test_coverage_is_at_least_the_promised_one_with_deterministic_sets_on_the_menu(prefer):
     assert z_of(chosen(prefer)) > -5

@@ -127,7 +127,7 @@ def test_the_terms_of_the_slope_and_the_class_gap_with_its_limit(explanation):
 
 def test_no_slopes_are_drawn_where_probabilities_underflow(data):
     far = Logits(1e5 * data.logits, data.labels)
-    made = plots.slopes_figure(theory.explain(far, temperature=2.0, temperatures=[1.0, 2.0], trials=2))
+    made = plots.slopes_figure(theory.explain(far, temperatures=[1.0, 2.0], trials=2))
     made.draw_without_rendering()
     assert not made.axes[0].texts
 

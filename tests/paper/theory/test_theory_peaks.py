@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from law import generated
-from thermoset import ConformalClassifier, InputError, Logits, TemperatureScaler, sweep, theory
+from thermoset import ConformalClassifier, InputError, Logits, sweep, theory
 from thermoset.calibration import probabilities
 from thermoset.conformal import scores
 from thermoset.sweeping import Sweep
@@ -61,19 +61,10 @@ def test_sizes_of_subsets_are_those_with_rows_enough():
 
 def test_an_explanation_is_its_parts():
     z, labels = generated(1200, 10, signal=0.3)
-    data = Logits(z, labels)
-    found = theory.explain(
-        data, temperatures=GRID, trials=6, random_state=3, calibration_fraction="0.2", cp_fraction=0.3
-    )
-    calibration, conformal, fresh = data.split("0.2", 0.3, random_state=3)
-    assert found.n_rows == (240, 360, 600)
-    assert found.temperature == TemperatureScaler().fit(calibration).temperature_
+    data, told = Logits(z, labels), []
+    protocol = {"trials": 6, "random_state": 3, "calibration_fraction": "0.2", "cp_fraction": 0.3}
+    found = theory.explain(data, temperatures=GRID, **protocol, progress=lambda *steps: told.append(steps))
     assert found.critical == theory.critical_temperature(10)
-    want = theory.routes(conformal, fresh, found.temperature, random_state=3)
-    assert np.array_equal(found.fixed.after, want.after)
-    assert np.array_equal(found.fixed.by_bound, want.by_bound)
-    assert found.drawn.randomized
-    assert found.fixed.sharp == theory.sharp_bound(found.temperature, 10)
     slopes = theory.size_slopes(data, temperatures=GRID)
     assert found.slopes.slope.tolist() == slopes.slope.tolist()
     assert found.classes.gap.tolist() == theory.class_coverage(data, temperatures=GRID).gap.tolist()
@@ -83,27 +74,8 @@ def test_an_explanation_is_its_parts():
     assert found.peaks["raps"].temperature == theory.measured_peak(curves, "raps").temperature
     plain = sweep(data, None, GRID, ["aps"], [0.1], 6, "0.2", 0.3, 3, randomized=False)
     assert found.peaks["aps, u = 1"].size == plain.curve("avg_size", "aps").max()
-    assert found.samples.temperature.tolist() == sorted({0.5, 1.0, 2.0, found.temperature})
-
-
-def test_a_given_temperature_takes_the_place_of_the_fitted_one():
-    z, labels = generated(600, 6, signal=0.3)
-    told = []
-    found = theory.explain(
-        z,
-        labels,
-        temperature=0.7,
-        temperatures=[1.0, 2.0],
-        trials=2,
-        progress=lambda done, total: told.append((done, total)),
-    )
-    assert found.temperature == found.fixed.temperature == 0.7
     assert told == sorted(told)
     assert told[-1][0] == told[-1][1]
-    with pytest.raises(InputError, match="got T = 1"):
-        theory.explain(z, labels, temperature=1.0)
-    with pytest.raises(InputError, match="needs at least 999 conformal rows; got 60"):
-        theory.explain(z, labels, alpha=0.001)
     with pytest.raises(InputError, match="needs labels"):
         theory.explain(z)
 
@@ -114,7 +86,7 @@ def test_derivatives_are_taken_at_few_temperatures_and_not_where_probabilities_u
     assert len(found.slopes.temperature) == len(found.classes.temperature) == 25
     assert (found.slopes.temperature[0], found.slopes.temperature[-1]) == (0.5, 5.0)
     for scale in (1e5, 1e306):
-        far = theory.explain(scale * z, labels, temperature=2.0, temperatures=[0.5, 1.0, 2.0], trials=2)
+        far = theory.explain(scale * z, labels, temperatures=[0.5, 1.0, 2.0], trials=2)
         assert not len(far.slopes.temperature)
         assert not len(far.slopes.peaks)
         assert far.classes.gap.shape == (0,)

@@ -5,17 +5,17 @@ The quantile sample is the row whose score is the threshold (paper, section 4.2 
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from thermoset.arrays import Floats, Ints, Pairs
 from thermoset.bounds import checked_temperature
-from thermoset.calibration import TemperatureScaler, label_logits
+from thermoset.calibration import label_logits
 from thermoset.conformal.scoring import label_ranks, label_scores
 from thermoset.data import Logits
-from thermoset.levels import Alpha, exact_level
+from thermoset.levels import Alpha
 from thermoset.paper.theory.bound import critical_temperature
 from thermoset.paper.theory.gaps import (
     checked_rank,
@@ -24,9 +24,7 @@ from thermoset.paper.theory.gaps import (
     last_index,
     log_softmax,
     margins,
-    not_one,
 )
-from thermoset.paper.theory.propositions import Routes, routes
 from thermoset.paper.theory.sizes import Peak, measured_peak, size_sweep
 from thermoset.paper.theory.slopes import ClassCoverage, RankLimit, SizeSlopes, class_coverage, rank_limit, size_slopes
 from thermoset.quoting import Brief
@@ -125,18 +123,12 @@ class Explanation(Brief):
     temperatures of the grid with all rows as the population, and not where probabilities of labels underflow.
     """
 
-    n_rows: tuple[int, int, int]  # that T* was fitted on, that set thresholds, that were evaluated
     n_classes: int
-    alpha: float
-    temperature: float  # T*
     critical: float  # temperature of the theory, from C alone: the minimum of the proof's bound b(T)
     peaks: Mapping[str, Peak]  # of mean set sizes: "aps" and "raps" (u drawn), "aps, u = 1"
-    drawn: Routes  # from 1 to T*, with u drawn
-    fixed: Routes  # and with u = 1
     slopes: SizeSlopes
     classes: ClassCoverage
     limit: RankLimit  # where size and class coverage end as T grows
-    samples: QuantileSamples  # of the threshold rows at T = 0.5, 1, T* and 2
     curves: Sweep  # mean set sizes with u drawn, over random splits
 
 
@@ -145,18 +137,14 @@ def explain(
     labels: Any = None,
     *,
     alpha: Alpha = 0.1,
-    temperature: float | None = None,
-    objective: Literal["nll", "ece"] = "nll",
     temperatures: Iterable[float] | None = None,
-    trials: int = 100,
-    calibration_fraction: Alpha = 0.1,
-    cp_fraction: Alpha = 0.1,
-    random_state: int = 0,
     progress: Callable[[int, int], None] | None = None,
+    **protocol: Any,
 ) -> Explanation:
-    """Compare the theory with labelled rows, split once for T*, thresholds and evaluation, as in the trials of a sweep.
+    """Compare the theory with labelled rows: what it says of sizes and classes, and what sets of random splits show.
 
-    T* is fitted unless `temperature` is given. `temperatures` and `trials` are those of the measured curves.
+    `temperatures` are those of the measured curves; `protocol` goes to `sweep` (trials, calibration_fraction,
+    cp_fraction, random_state).
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -167,47 +155,22 @@ def explain(
     (1.64, 2.5)
     >>> found.slopes.peaks.round(1)  # where scores fall as fast as the threshold
     array([2.4])
-    >>> len(found.fixed.proposition.violations), len(found.drawn.proposition.violations)
-    (0, 0)
     """
     data = finite_logits(logits, labels)
-    data.require_labels("explain")
-    calibration, conformal, fresh = data.split(calibration_fraction, cp_fraction, random_state=random_state)
-    checked_rank(len(conformal), alpha)
-    fitted = TemperatureScaler(objective).fit(calibration).temperature_ if temperature is None else temperature
-    t = not_one(fitted)
-    fixed, drawn = (
-        routes(conformal, fresh, t, alpha=alpha, randomized=u_drawn, random_state=random_state)
-        for u_drawn in (False, True)
-    )
-    protocol = {
-        "temperatures": None if temperatures is None else list(temperatures),
-        "alphas": [alpha],
-        "trials": trials,
-        "calibration_fraction": calibration_fraction,
-        "cp_fraction": cp_fraction,
-        "random_state": random_state,
-    }
+    own = label_logits(data, data.require_labels("explain"))
     tell = progress or (lambda _done, _total: None)
-    curves = size_sweep(data, methods=["aps", "raps"], progress=lambda i, n: tell(i, 2 * n), **protocol)
-    plain = size_sweep(data, methods=["aps"], randomized=False, progress=lambda i, n: tell(n + i, 2 * n), **protocol)
+    asked = {"temperatures": None if temperatures is None else list(temperatures), "alphas": [alpha], **protocol}
+    curves = size_sweep(data, methods=["aps", "raps"], progress=lambda i, n: tell(i, 2 * n), **asked)
+    plain = size_sweep(data, methods=["aps"], randomized=False, progress=lambda i, n: tell(n + i, 2 * n), **asked)
     peaks = {method: measured_peak(curves, method) for method in curves.methods}
-    at = label_logits(data, data.require_labels("explain"))
-    deepest = float(distances(at.own, at.top, 1.0).max())
-    able = curves.temperatures[curves.temperatures * _DEEPEST >= deepest]
+    able = curves.temperatures[curves.temperatures * _DEEPEST >= distances(own.own, own.top, 1.0).max()]
     grid = able[np.linspace(0, len(able) - 1, min(len(able), _SLOPES)).round().astype(int)].tolist()
     return Explanation(
-        n_rows=(len(calibration), len(conformal), len(fresh)),
         n_classes=data.n_classes,
-        alpha=float(exact_level(alpha)),
-        temperature=t,
         critical=critical_temperature(data.n_classes),
         peaks={**peaks, "aps, u = 1": measured_peak(plain)},
-        drawn=drawn,
-        fixed=fixed,
         slopes=size_slopes(data, temperatures=grid, alpha=alpha),
         classes=class_coverage(data, temperatures=grid, alpha=alpha),
         limit=rank_limit(data, alpha=alpha),
-        samples=quantile_samples(conformal, temperatures=sorted({0.5, 1.0, t, 2.0}), alpha=alpha),
         curves=curves,
     )
