@@ -159,23 +159,25 @@ def test_few_sets_shrink(measured, grow, shrink, holds):
     assert claims["From T = 1 to T*, few sets of APS shrink (under 10%, and fewer than grow)"] is holds
 
 
+def against_mondrian(size, gap):
+    """Cells of T-hat, and of Mondrian sets of 4 labels and a gap of 0.2."""
+    values = {("t_hat", "avg_size"): size, ("t_hat", "top_coverage_gap"): gap,
+              ("mondrian", "avg_size"): 4.0, ("mondrian", "top_coverage_gap"): 0.2}  # fmt: skip
+    return tuple(Cell("exact", metric, "raps", at, 0.1, 10, v, 0.01, 12) for (at, metric), v in values.items())
+
+
 @pytest.mark.parametrize(
     ("size", "gap", "holds"), [(3.0, 0.1, True), (5.0, 0.1, False), (3.0, 0.3, False), (3.0, 0.19, None)]
 )
 def test_t_hat_must_beat_mondrian_on_both_metrics_beyond_error(measured, size, gap, holds):
-    def cell(at, metric, value):
-        return Cell("exact", metric, "raps", at, 0.1, 10, value, 0.01, 12)
-
-    cells = (
-        cell("t_hat", "avg_size", size), cell("t_hat", "top_coverage_gap", gap),
-        cell("mondrian", "avg_size", 4.0), cell("mondrian", "top_coverage_gap", 0.2),
-    )  # fmt: skip
-    found = measured[1.0]
+    found, cells = measured[1.0], against_mondrian(size, gap)
     last = claims_of(found, cells)[-1]
     assert (last.text, last.source, last.holds) == (FEW, "Appendix D", holds)
     assert last.found == f"AvgSize {size:.2f} and 4.00, TopCovGap {gap:.3f} and 0.200; 18 rows per class"
     ten_times = replace(found.before[10], counts=10 * found.before[10].counts)
     assert last.source not in {claim.source for claim in claims_of(replace(found, before={10: ten_times}), cells)}
+    infinite = RuleComparison(cells, {}, found.curves[10], infinite={10: 0.3})
+    assert check_claims(found, infinite, (), ONE_ROW, SETTINGS)[-1].holds is None, "infinite for lack of rows"
 
 
 def test_numbers_of_a_file_are_those_of_the_trials(measured):
@@ -281,20 +283,6 @@ def test_a_single_trial_resembles_the_average_or_not(measured):
     upside_down = changed(found, "avg_size", "aps", -found.curves[10].of_trials("avg_size", "aps", 0.1)).curves[10]
     claims = check_claims(found, RuleComparison((), {}, upside_down), (), ONE_ROW, SETTINGS)
     assert told(claims)[text] is False
-
-
-def test_infinite_mondrian_thresholds_leave_the_claim_open(measured):
-    def cell(at, metric, value):
-        return Cell("exact", metric, "raps", at, 0.1, 10, value, 0.01, 12)
-
-    cells = (
-        cell("t_hat", "avg_size", 3.0), cell("t_hat", "top_coverage_gap", 0.3),
-        cell("mondrian", "avg_size", 4.0), cell("mondrian", "top_coverage_gap", 0.1),
-    )  # fmt: skip
-    for infinite, holds in ((0.0, False), (0.3, None)):
-        compared = RuleComparison(cells, {}, measured[1.0].curves[10], infinite={10: infinite})
-        last = check_claims(measured[1.0], compared, (), ONE_ROW, SETTINGS)[-1]
-        assert (last.text, last.holds) == (FEW, holds)
 
 
 @pytest.mark.parametrize(("changes", "holds"), [((0.1, 0.5), True), ((0.5, 0.1), False), ((0.5, 0.5), None)])

@@ -248,7 +248,6 @@ class Measured(Brief):
     top5: float
     nll: float
     ece: float
-    printed_temperature: float
     trial_nll: Floats
     trial_ece: Floats
     curves: dict[int, Sweep]
@@ -291,7 +290,6 @@ def measure(data: Logits, settings: Settings, printed_temperature: float | None,
         top5=top_k_accuracy(data.logits, labels, min(5, data.n_classes)),
         nll=nll,
         ece=ece,
-        printed_temperature=fixed,
         trial_nll=trial_nll,
         trial_ece=trial_ece,
         curves=curves,

@@ -350,7 +350,7 @@ def sign_share(logits: Any, temperatures: ArrayLike) -> Floats:
 class Routes(Brief):
     """What each route says about rows when APS sets go from T = 1 to T.
 
-    The claim is L_T >= L for T > 1, and L_T <= L for T < 1. The bounds need a row's margin alone, and two assumptions:
+    The claim is L_T >= L for T > 1, and L_T <= L for T < 1. The bound needs a row's margin alone, and two assumptions:
     that one row sets both thresholds, and that rows differ by their largest logit. The proposition assumes nothing.
     """
 
@@ -359,16 +359,13 @@ class Routes(Brief):
     thresholds: Floats  # at 1 and at T
     margin: Floats  # the rows' dz
     bound: float  # b(T), which the margin must exceed by the paper
-    sharp: float  # b*(T), which is enough
     before: Ints  # L at 1, in the paper's sense
     after: Ints  # and at T
     sizes_before: Ints  # of the library's sets {score <= threshold}
     sizes_after: Ints
     proposition: Check  # 4.3, with these thresholds
     by_bound: Bools  # rows whose margin is above b(T)
-    by_sharp: Bools  # and above b*(T)
     by_proposition: Bools  # rows that satisfy the premise of proposition 4.3
-    moved: Ints  # by how many ranks L moved in the direction the theory names
     claimed: Bools  # rows for which the claim is true
     trivial: Bools  # rows for which it could not fail: L = 1 (for T < 1, L_T = 1)
     only_label: Bools  # rows against it whose set is of one label at one temperature and empty at the other
@@ -406,7 +403,7 @@ def routes(
     q = [model.thresholds_ for model in models]
     before, after = (paper_sizes(new, at, threshold, u=u) for at, threshold in zip((1.0, t), q, strict=True))
     no_larger, moved = (before, after - before) if t > 1 else (after, before - after)
-    margin, paper, sharp = margins(new), bound(t, new.n_classes), sharp_bound(t, new.n_classes)
+    margin, paper = margins(new), bound(t, new.n_classes)
     proposition = proposition_4_3(new, t, *q, u=u)
     return Routes(
         temperature=t,
@@ -414,16 +411,13 @@ def routes(
         thresholds=np.array([float(one[0, 0].real) for one in q]),
         margin=margin,
         bound=paper,
-        sharp=sharp,
         before=before,
         after=after,
         sizes_before=models[0].set_sizes(new),
         sizes_after=models[1].set_sizes(new),
         proposition=proposition,
         by_bound=margin > paper,
-        by_sharp=margin > sharp,
         by_proposition=proposition.premise,
-        moved=moved,
         claimed=moved >= 0,
         trivial=np.equal(no_larger, 1),
         only_label=(moved < 0) & np.equal(no_larger, 2),
