@@ -22,7 +22,19 @@ from thermoset.paper.theory.bound import (
     sharp_share,
     temperature_intervals,
 )
-from thermoset.paper.theory.explain import Explanation, QuantileSamples, explain, quantile_samples, score_order
+from thermoset.paper.theory.explain import (
+    ClassCoverage,
+    Explanation,
+    QuantileSamples,
+    RankLimit,
+    SizeSlopes,
+    class_coverage,
+    explain,
+    quantile_samples,
+    rank_limit,
+    score_order,
+    size_slopes,
+)
 from thermoset.paper.theory.gaps import difference, entropy, entropy_slope, gap, gap_derivative, last_index, margins
 from thermoset.paper.theory.propositions import (
     Check,
@@ -50,7 +62,6 @@ from thermoset.paper.theory.sizes import (
     peaks_by_classes,
     row_u,
 )
-from thermoset.paper.theory.slopes import ClassCoverage, RankLimit, SizeSlopes, class_coverage, rank_limit, size_slopes
 
 __all__ = [
     "BoundIntervals", "Check", "ClassCoverage", "ClassPeaks", "Explanation", "Peak", "QuantileSamples", "RankLimit",
