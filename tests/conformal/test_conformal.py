@@ -269,10 +269,7 @@ def test_threads_and_blocks_do_not_change_the_answer(method, monkeypatch):
 
     def answer(grouping):
         model = ConformalClassifier(method, temperature=0.1, grouping=grouping).fit(logits, labels)
-        return (
-            model.thresholds_.tobytes(),
-            model.predict_set(logits).tobytes(),
-        )
+        return (model.thresholds_.tobytes(), model.predict_set(logits).tobytes())
 
     for kind in (None, "class"):
         monkeypatch.undo()

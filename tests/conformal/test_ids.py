@@ -160,10 +160,7 @@ def test_ids_of_a_file_come_with_its_blocks(suffix, ids, tmp_path):
 def test_ids_that_cannot_be_read_are_named(suffix, tmp_path):
     path = tmp_path / f"rows{suffix}"
     write_rows(path, FRESH_IDS)
-    with (
-        pytest.raises(FileFormatError, match="there is no 'no' in the file"),
-        open_blocks(path, id_column="no"),
-    ):
+    with pytest.raises(FileFormatError, match="there is no 'no' in the file"), open_blocks(path, id_column="no"):
         pass
     with open_blocks(path, id_column="key") as blocks:
         next(iter(blocks))

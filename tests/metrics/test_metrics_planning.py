@@ -70,9 +70,7 @@ def test_without_a_width():
 
 
 @given(
-    st.integers(0, 3000),
-    st.sampled_from([0.01, 0.1, 0.18, 0.5, 0.9]),
-    st.sampled_from([0.1, 0.5, 0.9, 0.95, 0.999]),
+    st.integers(0, 3000), st.sampled_from([0.01, 0.1, 0.18, 0.5, 0.9]), st.sampled_from([0.1, 0.5, 0.9, 0.95, 0.999])
 )
 def test_half_width_holds_the_confidence_exactly(n, alpha, confidence):
     width = metrics.coverage_half_width(n, alpha, confidence)

@@ -572,18 +572,8 @@ GOOD = with_hits([3, 4], [4, 4])
 @pytest.mark.parametrize(
     ("data", "promise", "options", "message"),
     [
-        (
-            GOOD,
-            Promise(ALPHA, [9]),
-            {"fail_on": ["size"]},
-            "got 'size'",
-        ),
-        (
-            GOOD,
-            Promise(ALPHA, [9]),
-            {"fail_on": "marginal"},
-            "got 'marginal'",
-        ),
+        (GOOD, Promise(ALPHA, [9]), {"fail_on": ["size"]}, "got 'size'"),
+        (GOOD, Promise(ALPHA, [9]), {"fail_on": "marginal"}, "got 'marginal'"),
         (GOOD, Promise(ALPHA, [9]), {"n_bins": 0}, "n_bins"),
         (GOOD, Promise(ALPHA, [9]), {"class_names": ["a"]}, "class_names"),
         (GOOD, Promise(1.5, [9]), {}, "alpha"),
@@ -595,12 +585,7 @@ GOOD = with_hits([3, 4], [4, 4])
         (GOOD, Promise(ALPHA, [9, 9], "cluster"), {}, "group_of_class"),
         (GOOD, Promise(ALPHA, [9, 8], "cluster", True, [0, 0]), {}, "equal"),
         ((GOOD[0][:0], GOOD[1][:0], GOOD[2][:0]), Promise(ALPHA, [9]), {}, "at least one row"),
-        (
-            (GOOD[0], GOOD[1][:, :1] * 2, GOOD[2] * 0),
-            Promise(ALPHA, [9]),
-            {},
-            "same shape",
-        ),
+        ((GOOD[0], GOOD[1][:, :1] * 2, GOOD[2] * 0), Promise(ALPHA, [9]), {}, "same shape"),
         ((GOOD[0], GOOD[1] * 3, GOOD[2]), Promise(ALPHA, [9]), {}, "probs"),
         ((GOOD[0] * 1.0, GOOD[1], GOOD[2]), Promise(ALPHA, [9]), {}, "boolean"),
         ((GOOD[0], GOOD[1], GOOD[2] + 1), Promise(ALPHA, [9]), {}, "Labels"),

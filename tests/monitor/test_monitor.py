@@ -134,10 +134,7 @@ def test_an_open_state_is_written_at_the_end_or_not_at_all(predictor, fresh, tmp
     with pytest.raises(ts.InputError, match="has no new labels"), ts.Monitor.open(path, predictor) as monitor:
         assert monitor.add(fresh.take(slice(100, 200))) == monitor.add(fresh.take(slice(100, 200)))
     assert path.read_bytes() == before
-    with (
-        pytest.raises(ts.InputError, match=r"0\.05; got 0\.01"),
-        ts.Monitor.open(path, predictor, delta=0.01),
-    ):
+    with pytest.raises(ts.InputError, match=r"0\.05; got 0\.01"), ts.Monitor.open(path, predictor, delta=0.01):
         pass
     assert [one.name for one in tmp_path.iterdir()] == ["state.json"]
 
@@ -241,12 +238,7 @@ def test_groups_of_a_predictor_with_one_threshold_are_notes(predictor, fresh):
 
 
 @pytest.mark.parametrize(
-    "asked",
-    [
-        {"method": "aps", "randomized": False},
-        {"allow_empty": False},
-        {"prefer": "protect"},
-    ],
+    "asked", [{"method": "aps", "randomized": False}, {"allow_empty": False}, {"prefer": "protect"}]
 )
 def test_promises_of_at_least_have_no_test_of_too_many_hits(asked, fresh):
     predictor = ts.TwoTemperaturePredictor(alpha=0.1, **asked).fit(rows_of(600))

@@ -154,11 +154,7 @@ def coverage_gap_noise_floor(
 
 
 def noise_floor_of_counts(
-    counts: ArrayLike,
-    alpha: Alpha,
-    *,
-    n_simulations: int = 2000,
-    random_state: int | np.random.Generator = 0,
+    counts: ArrayLike, alpha: Alpha, *, n_simulations: int = 2000, random_state: int | np.random.Generator = 0
 ) -> NoiseFloor:
     """`coverage_gap_noise_floor` from the number of rows of each class, absent classes (0) included.
 

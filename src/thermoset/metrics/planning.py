@@ -98,7 +98,7 @@ def read_error(answer: object) -> Fraction:
     if bound is None or not _SMALLEST_ERROR <= bound <= Fraction(1, 2):
         raise InputError(
             f"answer must be 'error<=E', with a share of wrong answers E from {float(_SMALLEST_ERROR):g} to 0.5; got "
-            f"{quoted(answer)}. Try 'error<=0.02'.",
+            f"{quoted(answer)}. Try 'error<=0.02'."
         )
     return bound
 
