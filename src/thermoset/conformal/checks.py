@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from thermoset.arrays import Ints, Pairs
+from thermoset.arrays import Pairs
 from thermoset.conformal.calibration_scores import CalibrationScores
 from thermoset.conformal.recipe import name_some
 from thermoset.data import Groups, Logits
@@ -79,7 +79,13 @@ def shortage(
             "logits of each row, or raise alpha."
         )
     if scores.groups is not None:
-        return _small_groups(scores.groups.names, pools, alpha)
+        groups = scores.groups.names
+        each = [f"{quoted(groups[g])} ({pools[g]:,}{'' if pools[g] else ', it had no conformal row'})" for g in few]
+        return (
+            f"alpha={alpha} needs at least {needed:,} rows of each group for a finite threshold; too few for "
+            f"{len(few):,} of {len(groups):,} groups: {listing(each)}. Sets of their rows hold all classes: add rows, "
+            "raise alpha, or merge small groups."
+        )
     if scores.grouping is None:
         return (
             f"alpha={alpha} needs at least {needed} rows for a finite threshold; got {pools[0]}. "
@@ -95,16 +101,6 @@ def shortage(
         f"alpha={alpha} needs at least {needed} rows of each {scores.grouping.unit} for a finite threshold; too few "
         f"for {named}. Those labels enter every set: add rows, raise alpha, or pool more classes (grouping='cluster', "
         "'interpolated' or None)."
-    )
-
-
-def _small_groups(names: tuple[str, ...], pools: Ints, alpha: Alpha) -> str:
-    few = np.flatnonzero(pools < rows_needed(alpha))
-    each = [f"{quoted(names[g])} ({pools[g]:,}{'' if pools[g] else ', it had no conformal row'})" for g in few]
-    return (
-        f"alpha={alpha} needs at least {rows_needed(alpha):,} rows of each group for a finite threshold; too few for "
-        f"{len(few):,} of {len(names):,} groups: {listing(each)}. Sets of their rows hold all classes: add "
-        "rows, raise alpha, or merge small groups."
     )
 
 

@@ -133,7 +133,13 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     def __post_init__(self) -> None:
         """Refuse what makes no sets, before the work."""
         exact_level(self.alpha)
-        _check_fallback(self.fallback, text_of(self.grouping))
+        grouping = text_of(self.grouping)
+        fallback: Any = self.fallback
+        if fallback is not None and (not isinstance(fallback, str) or fallback not in FALLBACKS):
+            names = " or ".join(map(repr, FALLBACKS))
+            raise InputError(f"fallback must be None, {names}; got {quoted(fallback)}. None rejects unknown groups.")
+        if fallback is not None and grouping != "group":
+            raise InputError(f"fallback is only for grouping='group'; got grouping={quoted(grouping)}. Omit fallback.")
         if self.allow_empty not in (True, False):
             raise InputError(f"allow_empty must be True or False; got {quoted(self.allow_empty)}.")
         method: Any = self.method
@@ -144,7 +150,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
             "alpha": str(self.alpha),
             "randomized": bool(self.randomized) or not method.uses_u,
             "allow_empty": bool(self.allow_empty),
-            "grouping": text_of(self.grouping),
+            "grouping": grouping,
             "random_state": checked_seed(self.random_state),
             "temperature": checked_temperature(self.temperature),
         }
@@ -238,16 +244,6 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         return by_law and self.allow_empty and self.randomized
 
 
-def _check_fallback(fallback: Any, grouping: str | None) -> None:
-    if fallback is None:
-        return
-    if not isinstance(fallback, str) or fallback not in FALLBACKS:
-        names = " or ".join(repr(name) for name in FALLBACKS)
-        raise InputError(f"fallback must be None, {names}; got {quoted(fallback)}. None rejects unknown groups.")
-    if grouping != "group":
-        raise InputError(f"fallback is only for grouping='group'; got grouping={quoted(grouping)}. Omit fallback.")
-
-
 _LEARNING = 1 / 5  # of the rows, where no others are at hand
 
 
@@ -297,20 +293,16 @@ def learn_from(recipe: Recipe, data: Logits) -> Learned:
         absent = np.flatnonzero(np.bincount(labels, minlength=data.n_classes) == 0)
         score, learned = score.learned(labels, data.n_classes), replace(learned, absent=absent, seen=len(labels))
     if recipe.needs_limits:
-        score = _limited(score, recipe, data, labels)
+        if tops_of(data) is not None:
+            raise InputError(
+                f"grouping={recipe.grouping!r} needs the ranks of all labels, but these rows hold only their largest "
+                "logits. Use whole rows."
+            )
+        from thermoset.conformal.scoring import label_ranks  # noqa: PLC0415 - which knows recipes
+
+        limits = rank_limits(label_ranks(data, labels), labels, data.n_classes, recipe.alpha)
+        score = RankLimited(score, tuple(limits.tolist()))
     return replace(learned, recipe=recipe.change(method=score))
-
-
-def _limited(score: Score, recipe: Recipe, data: Logits, labels: Ints) -> RankLimited:
-    if tops_of(data) is not None:
-        raise InputError(
-            f"grouping={recipe.grouping!r} needs the ranks of all labels, but these rows hold only their largest "
-            "logits. Use whole rows."
-        )
-    from thermoset.conformal.scoring import label_ranks  # noqa: PLC0415 - which knows recipes
-
-    limits = rank_limits(label_ranks(data, labels), labels, data.n_classes, recipe.alpha)
-    return RankLimited(score, tuple(limits.tolist()))
 
 
 def rank_limits(ranks: Ints, labels: Ints, n_classes: int, alpha: Alpha) -> Ints:

@@ -329,7 +329,7 @@ class CheckReport(AsTable):
         """Sentences about what was not promised, or is only approximate: confidence, groups, parts, weights."""
         confidence = None if "confidence" in self.fail_on else self.calibration.sentence
         parts = self.parts.table.sentence("parts of the rows", self.parts.phrases)
-        answers = None if self.answers is None or self.answers.sentence in self.broken else self.answers.sentence
+        answers = None if self.answers is None else self.answers.sentence
         weights, rows = None, self.promise.effective_rows
         if rows is not None:
             weights = (
@@ -337,12 +337,8 @@ class CheckReport(AsTable):
                 "weighted rows: the expected range given here is approximate, and applies to rows like those the "
                 "weights were made for."
             )
-        return tuple(note for note in (answers, confidence, weights, self.group_note, parts) if note)
-
-    @property
-    def group_note(self) -> str | None:
-        """A sentence about groups of rows with too little coverage, where nothing was promised for them."""
-        return None if self._group_sentence in self.broken else self._group_sentence
+        notes, broken = (answers, confidence, weights, self._group_sentence, parts), self.broken
+        return tuple(note for note in notes if note and note not in broken)
 
     @property
     def _group_sentence(self) -> str | None:
