@@ -56,28 +56,18 @@ def _weigh(logits: Floats, temperature: float, log_rest: Floats) -> _KeptRows:
     return _KeptRows(log_weight, weight, above, tail, log_tail, tail[:, :1] + weight[:, :1], rest)
 
 
-class _Outward(NamedTuple):
-    """Outward rounding of sums by a slack that covers rounding errors; `side` is which bound."""
+def _up(mass: Floats, slack: float) -> Floats:
+    """A mass that the score rises with, rounded outwards; with minus the slack, one that it falls with."""
+    return mass * (1.0 + slack)
 
-    side: float
-    slack: float
 
-    def up(self, mass: Floats) -> Floats:
-        """A mass that the score rises with; with a minus, one that it falls with."""
-        return mass * (1.0 + self.side * self.slack)
-
-    def log_up(self, log_mass: Floats) -> Floats:
-        """The log of such a mass; that of nothing stays."""
-        return log_mass + np.where(np.isfinite(log_mass), self.side * self.slack * (1.0 + np.abs(log_mass)), 0.0)
-
-    @property
-    def down(self) -> "_Outward":
-        """The same for masses that the score falls with."""
-        return _Outward(-self.side, self.slack)
+def _log_up(log_mass: Floats, slack: float) -> Floats:
+    """The log of such a mass; that of nothing stays."""
+    return log_mass + np.where(np.isfinite(log_mass), slack * (1.0 + np.abs(log_mass)), 0.0)
 
 
 def require_bounds(score: Score) -> None:
-    """Refuse a score whose bounds nobody knows."""
+    """Refuse a score without proven bounds."""
     if not score.by_rank:
         raise InputError(
             f"score {score.name!r} treats classes differently here (by a prior or by rank limits), so it has no proven "
@@ -95,13 +85,13 @@ def score_bounds(score: Score, rows: TopRows, temperature: float, u: Floats, sid
     require_bounds(score)
     logits = as_float64(rows.logits)
     rest = rest_bounds(rows.logits, rows.stated, rows.n_classes, temperature)
-    outward = _Outward(side, slack_of(rows.n_classes))
+    slack = side * slack_of(rows.n_classes)  # outwards: its sign is the side
     if not score.compiled:
-        value, tie = _margin_bounds(logits, rest.low, rest.high, temperature, outward)
+        value, tie = _margin_bounds(logits, rest.low, rest.high, temperature, slack)
     else:
         kept = _weigh(logits, temperature, rest.low if score.rises_with_rest == (side < 0) else rest.high)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            value, tie = _bounds(score, kept, rows.n_rest, rest.high, u[:, None], outward)
+            value, tie = _bounds(score, kept, rows.n_rest, rest.high, u[:, None], slack)
     masked = np.column_stack([np.isneginf(logits), np.isneginf(rest.high) | (side > 0)])
     value[masked] = tie[masked] = np.inf
     if score.keep_top:
@@ -110,7 +100,7 @@ def score_bounds(score: Score, rows: TopRows, temperature: float, u: Floats, sid
 
 
 def _bounds(
-    score: Score, kept: _KeptRows, n_rest: int, log_most: Floats, u: Floats, outward: _Outward
+    score: Score, kept: _KeptRows, n_rest: int, log_most: Floats, u: Floats, slack: float
 ) -> tuple[Floats, Floats]:
     """Value and tie-break of the kept labels, and of the best placed label that is not kept."""
     code, unit, k_reg, drawn, _ = score.terms
@@ -118,27 +108,25 @@ def _bounds(
     if code == kernels.LAC:
         others = kept.above + kept.tail
         log_others = np.where(np.arange(n_kept) == 0, kept.log_tail, np.log(others))
-        first = _lac(kept.weight, others, kept.log_weight, log_others, kept.total, outward)
+        first = _lac(kept.weight, others, kept.log_weight, log_others, kept.total, slack)
         # The largest there can be: no larger than the last that is kept, nor than all together.
         log_own = np.minimum(kept.log_weight[:, -1:], log_most[:, None])
         own, within = np.exp(log_own), kept.total - kept.rest
         others = within + np.maximum(kept.rest - own, 0.0)
-        last = _lac(own, others, log_own, np.log(others), others + own, outward)
+        last = _lac(own, others, log_own, np.log(others), others + own, slack)
         return np.concatenate([first[0], last[0]], axis=1), np.concatenate([first[1], last[1]], axis=1)
     rank = np.arange(n_kept + 1.0)
-    log_rest = outward.down.log_up(kept.log_tail[:, :1] - log_total)
+    log_rest = _log_up(kept.log_tail[:, :1] - log_total, -slack)
     if code in (kernels.SAPS, kernels.TOPK):
-        top = outward.up(1.0 / kept.total)
+        top = _up(1.0 / kept.total, slack)
         below = (top if code == kernels.SAPS else 0.0) + unit * (rank - (code == kernels.SAPS) * 2.0 + 1.0 + u)
         value = np.where(rank == 0, u * top, below) if code == kernels.SAPS else below
         return value, np.broadcast_to(-log_rest, value.shape).copy()
     share = u / max(n_rest, 1)  # the first of n is at least the mean of them
-    inside = np.concatenate(
-        [kept.above + u * kept.weight, (kept.total - kept.rest) + share * kept.rest], axis=1
-    )  # fmt: skip
+    inside = np.concatenate([kept.above + u * kept.weight, (kept.total - kept.rest) + share * kept.rest], axis=1)
     left = np.logaddexp(kept.log_tail, kept.log_weight + np.log1p(-u))
     log_outside = np.concatenate([left, kept.log_tail[:, -1:] + np.log1p(-share)], axis=1)
-    mass, tie = outward.up(inside / kept.total), -outward.down.log_up(log_outside - log_total)
+    mass, tie = _up(inside / kept.total, slack), -_log_up(log_outside - log_total, -slack)
     excess = np.maximum(rank + 1.0 - k_reg, 0.0) if code == kernels.RAPS else np.zeros(n_kept + 1)
     saturated = mass >= kernels.SATURATED
     value = np.where(saturated, 1.0, mass) + unit * (excess - (excess > 0) * drawn * (1.0 - u))
@@ -146,34 +134,34 @@ def _bounds(
 
 
 def _lac(
-    own: Floats, others: Floats, log_own: Floats, log_others: Floats, total: Floats, outward: _Outward
+    own: Floats, others: Floats, log_own: Floats, log_others: Floats, total: Floats, slack: float
 ) -> tuple[Floats, Floats]:
-    share, rest, log_total = outward.down.up(own / total), outward.up(others / total), np.log(total)
+    share, rest, log_total = _up(own / total, -slack), _up(others / total, slack), np.log(total)
     value = np.where(share > 0.5, rest, 1.0 - share)
-    if outward.side < 0:
+    if slack < 0:
         value = np.where(value < _UNDERFLOW, 0.0, value)
-    log_rest = np.where(share > 0.5, outward.log_up(log_others - log_total), np.log1p(-share))
-    return value, log_rest - outward.down.log_up(log_own - log_total)
+    log_rest = np.where(share > 0.5, _log_up(log_others - log_total, slack), np.log1p(-share))
+    return value, log_rest - _log_up(log_own - log_total, -slack)
 
 
 def _margin_bounds(
-    logits: Floats, log_least: Floats, log_most: Floats, temperature: float, outward: _Outward
+    logits: Floats, log_least: Floats, log_most: Floats, temperature: float, slack: float
 ) -> tuple[Floats, Floats]:
     """Those of the margin: other labels fall with the mass that is not kept, the top label rises."""
 
-    def distances(side: float) -> tuple[Floats, Floats]:
+    def distances(slack: float) -> tuple[Floats, Floats]:
         """Bounds of p_(1) - p_y, for all labels but the top one and masked ones."""
-        log_rest = log_most if side < 0 else log_least
+        log_rest = log_most if slack < 0 else log_least
         kept = _weigh(logits, temperature, log_rest)
         last = np.minimum(kept.log_weight[:, -1:], log_rest[:, None])  # the largest of the others
         gaps = np.concatenate([kept.log_weight, last], axis=1)
         top = 1.0 / kept.total
         row = top, kept.tail[:, :1] * top, kept.log_tail[:, :1] + np.log(top)
-        return distances_below_top(row, np.exp(gaps) * top, gaps, side * outward.slack)
+        return distances_below_top(row, np.exp(gaps) * top, gaps, slack)
 
     with np.errstate(divide="ignore", invalid="ignore"):
-        value, tie = distances(outward.side)
-        second = distances(-outward.side)
+        value, tie = distances(slack)
+        second = distances(-slack)
     value[:, 0], tie[:, 0] = -second[0][:, 1], -second[1][:, 1]
     return value, tie
 

@@ -129,9 +129,10 @@ class ConformalClassifier(Estimator):
 
         `groups`: the group of each row, as in `Logits`, which grouping="group" needs.
 
-        `weights` (n,): how much likelier each row is among the rows to be predicted than among these rows, up to a
-        constant factor. Rows to be predicted then need weights too, and their thresholds depend on them: coverage is at
-        least 1 - alpha there, on average, as long as labels depend on the logits as they do here (covariate shift).
+        `weights` (n,): importance weights, the ratio of each row's density among the rows to be predicted to that among
+        these, up to a constant factor. Rows to be predicted then need weights too, and their thresholds depend on them:
+        coverage is at least 1 - alpha there, on average, if labels depend on the logits as they do here (covariate
+        shift).
         `threshold_` is that of a row of average weight. Equal weights give the same result as none, to the last bit.
 
         `u` (n,) replaces the seeded randomisation with given numbers in [0, 1]. With `ids`, one whole number or string
