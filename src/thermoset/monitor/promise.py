@@ -1,7 +1,8 @@
-"""What a predictor promised, and the law that hits on fresh rows then follow; docs/definitions.md has the laws.
+"""What a predictor promised, and the law that hits on fresh rows then follow; docs/definitions.md has the law itself.
 
-Tests of coverage are one-sided: too few hits. Where scores tie (deterministic ones, and top labels with
-`allow_empty=False`) sets only get larger, and the law is a lower bound.
+Given their labels, classes, clusters and groups with thresholds of their own are independent: all hits follow the
+convolution of their laws. Nothing is promised for the null cluster, or for a group without conformal rows. Tests are
+one-sided, for too few hits: where scores tie, sets only get larger, and the law is a lower bound.
 """
 
 from collections.abc import Sequence
