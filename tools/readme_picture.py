@@ -1,4 +1,7 @@
-"""Draw docs/images/sets.png: four characters that the demo's predictor has not seen, with confidence and set."""
+"""Draw four characters that the demo's predictor has not seen, with confidence and set, into docs/images.
+
+`sets.png` stands in the README; `social-preview.png` (1280 x 640) is what other sites show of a link to the repository.
+"""
 
 import argparse
 from pathlib import Path
@@ -31,25 +34,30 @@ def predictions() -> list[tuple[np.ndarray, str, Prediction]]:
     ]
 
 
-def drawn() -> Figure:
+def drawn(title: str = "", size: tuple[float, float] = (9.6, 2.9), scale: float = 1.0) -> Figure:
     """The pictures side by side, with what the predictor says of each."""
-    figure = Figure(figsize=(9.6, 2.9), layout="constrained")
+    figure = Figure(figsize=size, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
+    if title:
+        figure.suptitle(title, fontsize=26, fontweight="bold", linespacing=1.8)
     for ax, (picture, name, record) in zip(figure.subplots(1, len(SHOWN)), predictions(), strict=True):
         ax.imshow(~picture, cmap="gray", interpolation="nearest")
         ax.set(xticks=[], yticks=[])
         right = record.label == name
         ax.set_title(
             f"most likely: {record.label} ({record.confidence:.0%})\ntruth: {name}",
-            fontsize=10,
+            fontsize=10 * scale,
             color="black" if right else "#b3261e",
         )
         members = [str(member) for member in record.set]
-        ax.set_xlabel("set: {" + ", ".join(members) + "}", fontsize=10, fontweight="bold")
+        ax.set_xlabel("set: {" + ", ".join(members) + "}", fontsize=10 * scale, fontweight="bold")
     return figure
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("docs/images/sets.png"))
-    drawn().savefig(parser.parse_args().out, dpi=150)
+    parser.add_argument("--out", type=Path, default=Path("docs/images"))
+    folder = parser.parse_args().out
+    drawn().savefig(folder / "sets.png", dpi=150)
+    title = "thermoset\nconfidence you can trust, sets that hold the truth"
+    drawn(title, (12.8, 6.4), 1.4).savefig(folder / "social-preview.png", dpi=100)

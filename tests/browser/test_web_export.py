@@ -95,6 +95,8 @@ def test_the_page_gives_the_librarys_answers(page, predictor, tmp_path, kind):
         ("empty.csv", b""),
         ("foreign.npy", b"PK\x03\x04 not an array at all"),
         ("gap.csv", b"1,2,3,4,5,6\n1,2,,4,5,6\n"),
+        ("header.csv", b'a,"b,c","d""e",f,g,h\n'),
+        ("probabilities.csv", b".1,.2,.1,.2,.2,.2\n" * 3),
     ],
 )
 def test_a_bad_file_gets_one_clear_line(page, tmp_path, name, content):

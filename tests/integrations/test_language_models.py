@@ -1,6 +1,6 @@
 """Responses of language-model servers, pipelines and classifiers behind servers.
 
-The responses are made here, in exactly the shapes that the named programs write; none of them runs in these tests.
+The responses are made here, in exactly the shapes that the named programs write; of these only the pipeline runs.
 """
 
 import json
@@ -11,6 +11,7 @@ import pytest
 
 import thermoset as ts
 from law import law
+from parts import require
 from thermoset.data.top_k import TopLogits
 from thermoset.errors import FileFormatError, InputError, SuspiciousRowsWarning
 from thermoset.integrations.language_models import from_classify, from_pipeline, read_logprobs
@@ -306,6 +307,31 @@ def test_a_pipeline_of_logits():
     rows = from_pipeline([[{"label": "no", "score": -2.5}, {"label": "yes", "score": 1.5}]])
     assert rows.logits.tolist() == [[-2.5, 1.5]]
     assert rows.input_kind == "logits"
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")  # those of transformers
+def test_a_real_pipeline():
+    """A tiny network with random weights, behind the real `transformers.pipeline`."""
+    torch, hugging = require("torch", "torch"), require("transformers", "frameworks")
+    tokenizers = require("tokenizers", "frameworks")
+    words = {"[UNK]": 0, "[PAD]": 1, "good": 2, "bad": 3}
+    tokenizer = hugging.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizers.Tokenizer(tokenizers.models.WordLevel(words, "[UNK]")), pad_token="[PAD]"
+    )
+    torch.manual_seed(0)
+    config = hugging.DistilBertConfig(vocab_size=4, dim=8, n_layers=1, n_heads=1, hidden_dim=8, num_labels=5)
+    model = hugging.DistilBertForSequenceClassification(config).eval()
+    ask = hugging.pipeline("text-classification", model=model, tokenizer=tokenizer)
+    texts = ["good", "bad", "neither"]
+    with torch.no_grad():
+        logits = [model(torch.tensor([[words.get(text, 0)]])).logits[0] for text in texts]
+    names = list(model.config.id2label.values())
+    whole = from_pipeline(ask(texts, top_k=None), classes=names)
+    np.testing.assert_allclose(np.exp(whole.logits), torch.softmax(torch.stack(logits), 1), atol=1e-6)
+    assert isinstance(from_pipeline(ask(texts, top_k=4), classes=names), TopLogits)
+    raw = from_pipeline(ask(texts, top_k=None, function_to_apply="none"), classes=names)
+    np.testing.assert_allclose(raw.logits, torch.stack(logits), atol=1e-6)
 
 
 @pytest.mark.parametrize(
