@@ -5,6 +5,7 @@ booleans and uint64.
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from functools import partialmethod
 from typing import Any
 
 import numpy as np
@@ -36,48 +37,15 @@ class Value:
         pair = (second, self) if swapped else (self, second)
         return self._graph.node(kind, *pair, dtype=dtype or self.dtype)
 
-    def __add__(self, other: object) -> "Value":
-        return self._with("Add", other)
-
-    def __sub__(self, other: object) -> "Value":
-        return self._with("Sub", other)
-
-    def __rsub__(self, other: object) -> "Value":
-        return self._with("Sub", other, swapped=True)
-
-    def __mul__(self, other: object) -> "Value":
-        return self._with("Mul", other)
-
-    def __truediv__(self, other: object) -> "Value":
-        return self._with("Div", other)
-
-    def __rtruediv__(self, other: object) -> "Value":
-        return self._with("Div", other, swapped=True)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __lt__(self, other: object) -> "Value":
-        return self._with("Less", other, "bool")
-
-    def __le__(self, other: object) -> "Value":
-        return self._with("LessOrEqual", other, "bool")
-
-    def __gt__(self, other: object) -> "Value":
-        return self._with("Greater", other, "bool")
-
-    def __ge__(self, other: object) -> "Value":
-        return self._with("GreaterOrEqual", other, "bool")
-
-    def __eq__(self, other: object) -> "Value":  # type: ignore[override]
-        return self._with("Equal", other, "bool")
-
+    __add__ = __radd__ = partialmethod(_with, "Add")
+    __mul__ = __rmul__ = partialmethod(_with, "Mul")
+    __sub__, __rsub__ = partialmethod(_with, "Sub"), partialmethod(_with, "Sub", swapped=True)
+    __truediv__, __rtruediv__ = partialmethod(_with, "Div"), partialmethod(_with, "Div", swapped=True)
+    __and__, __or__ = partialmethod(_with, "And"), partialmethod(_with, "Or")
+    __lt__, __le__ = partialmethod(_with, "Less", dtype="bool"), partialmethod(_with, "LessOrEqual", dtype="bool")
+    __gt__, __ge__ = partialmethod(_with, "Greater", dtype="bool"), partialmethod(_with, "GreaterOrEqual", dtype="bool")
+    __eq__ = partialmethod(_with, "Equal", dtype="bool")  # type: ignore[assignment]
     __hash__ = None  # type: ignore[assignment]  # equality makes a node
-
-    def __and__(self, other: object) -> "Value":
-        return self._with("And", other)
-
-    def __or__(self, other: object) -> "Value":
-        return self._with("Or", other)
 
     def __invert__(self) -> "Value":
         return self._graph.node("Not", self, dtype="bool")
@@ -188,17 +156,9 @@ class GraphOperations:
     def top_label(self, logits: Value) -> Value:
         return self._graph.node("ArgMax", logits, dtype="int64", axis=1, keepdims=0)
 
-    def softmax(self, log_weights: Value) -> Value:
-        return self._same("Softmax", log_weights, axis=1)
-
-    def exp(self, array: Value) -> Value:
-        return self._same("Exp", array)
-
-    def log(self, array: Value) -> Value:
-        return self._same("Log", array)
-
-    def floor(self, array: Value) -> Value:
-        return self._same("Floor", array)
+    softmax = partialmethod(_same, "Softmax", axis=1)
+    exp, log, floor = partialmethod(_same, "Exp"), partialmethod(_same, "Log"), partialmethod(_same, "Floor")
+    xor = partialmethod(_same, "BitwiseXor")
 
     def at_most(self, array: Value, bound: float) -> Value:
         return self._same("Min", array, self._number(bound))
@@ -228,8 +188,7 @@ class GraphOperations:
     def sums_after(self, array: Value) -> Value:
         return self._same("CumSum", array, self._whole(1), exclusive=1, reverse=1)
 
-    def pick(self, by_class: Value, labels: Value) -> Value:
-        return self._same("Gather", by_class, labels, axis=0)
+    pick = partialmethod(_same, "Gather", axis=0)
 
     def in_label_order(self, inside: Value, ranking: Ranking, logits: Value) -> Value:  # noqa: ARG002
         # Every place is written to, so it does not matter what was there.
@@ -254,9 +213,6 @@ class GraphOperations:
 
     def key(self, whole: Value) -> Value:
         return self._cast(whole, "int64")
-
-    def xor(self, one: Value, other: Value) -> Value:
-        return self._same("BitwiseXor", one, other)
 
     def shift(self, key: Value, bits: int) -> Value:
         by = self._graph.constant(np.array([[bits]], dtype=np.uint64))

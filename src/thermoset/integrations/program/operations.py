@@ -27,89 +27,36 @@ class Ranking(NamedTuple):
 class Operations(Protocol):
     """The operations besides Python's operators."""
 
-    def float64(self, array: Array) -> Array:
-        """The same numbers as float64: exact from any narrower type."""
-
-    def rank(self, logits: Array, *, whole: bool) -> Ranking:
-        """The labels of each row from the largest logit down; not all of them need be there unless `whole`."""
-
-    def largest(self, logits: Array, k: int) -> Array:
-        """The k largest logits of each row from the largest down, (n, k)."""
-
-    def columns(self, array: Array, first: int, stop: int) -> Array:
-        """Some columns."""
-
-    def top_label(self, logits: Array) -> Array:
-        """The label of the largest logit, (n,); the lowest such label where several are equal."""
-
-    def softmax(self, log_weights: Array) -> Array:
-        """Exponentials of each row, divided by their sum."""
-
-    def exp(self, array: Array) -> Array:
-        """e**x."""
-
-    def log(self, array: Array) -> Array:
-        """The natural logarithm."""
-
-    def floor(self, array: Array) -> Array:
-        """The largest whole number that is not larger."""
-
-    def at_most(self, array: Array, bound: float) -> Array:
-        """The smaller of each number and the bound."""
-
-    def at_least(self, array: Array, bound: float) -> Array:
-        """The larger of each number and the bound."""
-
-    def where(self, condition: Array, yes: Array, no: Array) -> Array:
-        """Numbers from one array or the other; a plain number stands for an array of it."""
-
-    def maximum(self, array: Array) -> Array:
-        """The largest of each row, (n, 1)."""
-
-    def total(self, array: Array) -> Array:
-        """The sum of each row, (n, 1)."""
-
-    def total_beyond(self, array: Array, ranking: Ranking) -> Array:
-        """The sum (n, 1) over the labels of an array (n, C) that a ranking left out."""
-
-    def sums_before(self, array: Array) -> Array:
-        """The sum of what stands before each place of its row."""
-
-    def sums_after(self, array: Array) -> Array:
-        """The sum of what stands behind each place of its row, added up from the end."""
-
-    def by_rank(self, array: Array, ranking: Ranking) -> Array:
-        """An array (1, C) by rank, cut to the K ranks of a ranking."""
-
-    def pick(self, by_class: Array, labels: Array) -> Array:
-        """Entries of an array (C,) for labels (n, K), or of an array by group for groups (n, 1)."""
-
-    def in_label_order(self, inside: Array, ranking: Ranking, logits: Array) -> Array:
-        """Booleans (n, K) in the order of a ranking as booleans (n, C) in that of labels; False for those left out."""
-
-    def count(self, inside: Array) -> Array:
-        """How many are true in each row, (n,), as int64."""
-
-    def is_label(self, labels: Array, n_classes: int) -> Array:
-        """Booleans (n, C): whether the column is the label (n,) of its row."""
-
-    def as_row(self, column: Array) -> Array:
-        """An array (n, 1) as (n,)."""
-
-    def key_constant(self, number: int) -> Array:
-        """One key, from 0 to 2**64 - 1."""
-
-    def key(self, whole: Array) -> Array:
-        """Whole numbers from 0 to 2**53 as 64-bit keys."""
-
-    def xor(self, one: Array, other: Array) -> Array:
-        """Bitwise exclusive or of keys."""
-
-    def shift(self, key: Array, bits: int) -> Array:
-        """A key shifted right; zeros come in."""
-
-    def number(self, key: Array) -> Array:
-        """A key below 2**53 as float64."""
+    def float64(self, array: Array) -> Array: ...  # the same numbers: exact from any narrower type
+    def rank(self, logits: Array, *, whole: bool) -> Ranking: ...  # not all labels need be there unless `whole`
+    def largest(self, logits: Array, k: int) -> Array: ...  # the k largest from the largest down, (n, k)
+    def columns(self, array: Array, first: int, stop: int) -> Array: ...
+    def top_label(self, logits: Array) -> Array: ...  # (n,); the lowest such label where several are equal
+    def softmax(self, log_weights: Array) -> Array: ...
+    def exp(self, array: Array) -> Array: ...
+    def log(self, array: Array) -> Array: ...
+    def floor(self, array: Array) -> Array: ...
+    def at_most(self, array: Array, bound: float) -> Array: ...  # the smaller of each number and the bound
+    def at_least(self, array: Array, bound: float) -> Array: ...
+    def where(self, condition: Array, yes: Array, no: Array) -> Array: ...  # a plain number stands for an array of it
+    def maximum(self, array: Array) -> Array: ...  # of each row, (n, 1)
+    def total(self, array: Array) -> Array: ...  # of each row, (n, 1)
+    def total_beyond(
+        self, array: Array, ranking: Ranking
+    ) -> Array: ...  # of the labels that a ranking left out, (n, 1)
+    def sums_before(self, array: Array) -> Array: ...  # of what stands before each place of its row
+    def sums_after(self, array: Array) -> Array: ...  # of what stands behind each place, added up from the end
+    def by_rank(self, array: Array, ranking: Ranking) -> Array: ...  # (1, C) by rank, cut to the K ranks of a ranking
+    def pick(self, by_class: Array, labels: Array) -> Array: ...  # entries of (C,) for labels (n, K), or groups (n, 1)
+    def in_label_order(self, inside: Array, ranking: Ranking, logits: Array) -> Array: ...  # (n, K) by rank to (n, C)
+    def count(self, inside: Array) -> Array: ...  # how many are true in each row, int64 (n,)
+    def is_label(self, labels: Array, n_classes: int) -> Array: ...  # (n, C): whether the column is the label (n,)
+    def as_row(self, column: Array) -> Array: ...  # (n, 1) as (n,)
+    def key_constant(self, number: int) -> Array: ...  # one key, from 0 to 2**64 - 1
+    def key(self, whole: Array) -> Array: ...  # whole numbers from 0 to 2**53 as keys
+    def xor(self, one: Array, other: Array) -> Array: ...
+    def shift(self, key: Array, bits: int) -> Array: ...  # right; zeros come in
+    def number(self, key: Array) -> Array: ...  # a key below 2**53 as float64
 
 
 # ---- u of each row, with the bits that `uniforms` gives: a floor of a float64, and 64-bit arithmetic that wraps ------
@@ -162,9 +109,5 @@ def _unit(ops: Operations, state: Array) -> Array:
 
 
 def signed(number: int) -> int:
-    """A 64-bit number as int64 writes the same bits.
-
-    >>> signed(2**64 - 1), signed(5)
-    (-1, 5)
-    """
+    """A 64-bit number as int64 writes the same bits."""
     return number - (1 << 64) if number >= 1 << 63 else number

@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,6 +12,7 @@ from torch.utils import _pytree
 from thermoset.errors import InputError
 from thermoset.integrations.program import Program, group_codes
 from thermoset.integrations.program.operations import Ranking, signed
+from thermoset.integrations.program.predictor import DecidedOutputs, Outputs
 from thermoset.io.files import FilePath, as_path, errors_about, write_whole
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.quoting import quoted
@@ -25,33 +25,11 @@ DEPTH = 64
 _BLOCK = 2**17  # logits that are worked on at a time: temporary arrays of a mebibyte stay in cache
 
 
-class Answers(NamedTuple):
-    """What the module returns for n rows: the names and numbers are those of the ONNX graph.
-
-    label : int64 (n,), column of the largest logit; confidence : float64 (n,), its calibrated probability;
-    probabilities : float64 (n, C), at T*; sets : bool (n, C), at T-hat; sizes : int64 (n,).
-    """
-
-    label: Tensor
-    confidence: Tensor
-    probabilities: Tensor
-    sets: Tensor
-    sizes: Tensor
-
-
-class DecidedAnswers(NamedTuple):
-    """The same of a predictor with an answer rule; action : int64 (n,), 0 answer, 1 choose, 2 review."""
-
-    label: Tensor
-    confidence: Tensor
-    probabilities: Tensor
-    sets: Tensor
-    sizes: Tensor
-    action: Tensor
-
+Answers, DecidedAnswers = Outputs, DecidedOutputs
+"""What the module returns, as tensors."""
 
 # `torch.export.save` writes the structure of what a module returns by this name.
-for _kind in (Answers, DecidedAnswers):
+for _kind in (Outputs, DecidedOutputs):
     _pytree._register_namedtuple(_kind, serialized_type_name=f"thermoset.integrations.torch.{_kind.__name__}")
 
 
@@ -79,7 +57,7 @@ class SetModule(nn.Module):  # type: ignore[misc]
 
     def forward(
         self, logits: Tensor, u: Tensor | None = None, groups: Tensor | None = None
-    ) -> Answers | DecidedAnswers:
+    ) -> Outputs | DecidedOutputs:
         """Answer for logits (n, C); `u` (n,), numbers in [0, 1], replaces what the seed and the row give.
 
         `groups` (n,): which of `group_names` each row belongs to, where thresholds are by group.
@@ -111,7 +89,7 @@ class SetModule(nn.Module):  # type: ignore[misc]
             )
         return groups.to(torch.int64).reshape(-1, 1)
 
-    def _block(self, logits: Tensor, u: Tensor | None, groups: Tensor | None) -> Answers | DecidedAnswers:
+    def _block(self, logits: Tensor, u: Tensor | None, groups: Tensor | None) -> Outputs | DecidedOutputs:
         """Answer for a few rows: look at the top of each first, and again at those whose sets reach further down."""
         ops = TensorOperations(DEPTH if self._program.n_classes > 4 * DEPTH else None)
         found = self._run(ops, logits, u, groups)
@@ -124,11 +102,11 @@ class SetModule(nn.Module):  # type: ignore[misc]
 
     def _run(
         self, ops: "TensorOperations", logits: Tensor, u: Tensor | None, groups: Tensor | None
-    ) -> Answers | DecidedAnswers:
+    ) -> Outputs | DecidedOutputs:
         return self._answers(*self._program.run(ops, dict(self.named_buffers()), logits, u, groups))
 
     @property
-    def _answers(self) -> type[Answers | DecidedAnswers]:
+    def _answers(self) -> type[Outputs | DecidedOutputs]:
         return DecidedAnswers if "action" in self._program.outputs else Answers
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "SetModule":
@@ -178,21 +156,8 @@ class _Named(nn.Module):  # type: ignore[misc]
         super().__init__()
         self.module = module
 
-    def forward(self, logits: Tensor) -> dict[str, Tensor]:
-        """Answer for logits (n, C)."""
-        found: dict[str, Tensor] = self.module(logits)._asdict()
-        return found
-
-
-class _NamedByGroup(nn.Module):  # type: ignore[misc]
-    """The same for a predictor with thresholds by group."""
-
-    def __init__(self, module: SetModule) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, logits: Tensor, groups: Tensor) -> dict[str, Tensor]:
-        """Answer for logits (n, C) of rows of groups (n,)."""
+    def forward(self, logits: Tensor, groups: Tensor | None = None) -> dict[str, Tensor]:
+        """Answer for logits (n, C), of rows of groups (n,) where thresholds are by group."""
         found: dict[str, Tensor] = self.module(logits, groups=groups)._asdict()
         return found
 
@@ -206,7 +171,7 @@ def save_torch(predictor: TwoTemperaturePredictor, path: FilePath, *, dtype: str
     """
     target, answering = as_path(path), to_torch(predictor)
     by_group = answering.group_names is not None
-    module = (_NamedByGroup if by_group else _Named)(answering).eval()
+    module = _Named(answering).eval()
     kind = getattr(torch, dtype, None)
     if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
         raise InputError(f"dtype must be a floating type of torch such as 'float32'; got {quoted(dtype)}.")
@@ -232,8 +197,7 @@ class TensorOperations:
         self._depth = depth
         self.open_rows: Tensor | None = None
 
-    def float64(self, array: Tensor) -> Tensor:
-        return array.to(torch.float64)
+    float64 = staticmethod(lambda array: array.to(torch.float64))
 
     def rank(self, logits: Tensor, *, whole: bool) -> Ranking:
         if whole or self._depth is None:
@@ -246,56 +210,23 @@ class TensorOperations:
             labels = labels.gather(1, order)
         return Ranking(values, labels, whole=False)
 
-    def by_rank(self, array: Tensor, ranking: Ranking) -> Tensor:
-        return array if ranking.whole else array[:, : ranking.labels.shape[1]]
-
-    def largest(self, logits: Tensor, k: int) -> Tensor:
-        return torch.topk(logits, k, dim=1).values
-
-    def columns(self, array: Tensor, first: int, stop: int) -> Tensor:
-        return array[:, first:stop]
-
-    def top_label(self, logits: Tensor) -> Tensor:
-        return torch.argmax(logits, dim=1)
-
-    def softmax(self, log_weights: Tensor) -> Tensor:
-        return torch.softmax(log_weights, dim=1)
-
-    def exp(self, array: Tensor) -> Tensor:
-        return torch.exp(array)
-
-    def log(self, array: Tensor) -> Tensor:
-        return torch.log(array)
-
-    def floor(self, array: Tensor) -> Tensor:
-        return torch.floor(array)
-
-    def at_most(self, array: Tensor, bound: float) -> Tensor:
-        return torch.clamp(array, max=bound)
-
-    def at_least(self, array: Tensor, bound: float) -> Tensor:
-        return torch.clamp(array, min=bound)
-
-    def where(self, condition: Tensor, yes: Tensor | float, no: Tensor | float) -> Tensor:
-        return torch.where(condition, yes, no)
-
-    def maximum(self, array: Tensor) -> Tensor:
-        return torch.amax(array, dim=1, keepdim=True)
-
-    def total(self, array: Tensor) -> Tensor:
-        return torch.sum(array, dim=1, keepdim=True)
+    by_rank = staticmethod(lambda array, ranking: array if ranking.whole else array[:, : ranking.labels.shape[1]])
+    largest = staticmethod(lambda logits, k: torch.topk(logits, k, dim=1).values)
+    columns = staticmethod(lambda array, first, stop: array[:, first:stop])
+    top_label = staticmethod(lambda logits: torch.argmax(logits, dim=1))
+    softmax = staticmethod(lambda log_weights: torch.softmax(log_weights, dim=1))
+    exp, log, floor, where = map(staticmethod, (torch.exp, torch.log, torch.floor, torch.where))
+    at_most = staticmethod(lambda array, bound: torch.clamp(array, max=bound))
+    at_least = staticmethod(lambda array, bound: torch.clamp(array, min=bound))
+    maximum = staticmethod(lambda array: torch.amax(array, dim=1, keepdim=True))
+    total = staticmethod(lambda array: torch.sum(array, dim=1, keepdim=True))
 
     def total_beyond(self, array: Tensor, ranking: Ranking) -> Tensor:
         return self.total(array.scatter(1, ranking.labels, 0.0))
 
-    def sums_before(self, array: Tensor) -> Tensor:
-        return pad(torch.cumsum(array[:, :-1], dim=1), (1, 0))
-
-    def sums_after(self, array: Tensor) -> Tensor:
-        return pad(torch.cumsum(array[:, 1:].flip(1), dim=1).flip(1), (0, 1))
-
-    def pick(self, by_class: Tensor, labels: Tensor) -> Tensor:
-        return by_class[labels]
+    sums_before = staticmethod(lambda array: pad(torch.cumsum(array[:, :-1], dim=1), (1, 0)))
+    sums_after = staticmethod(lambda array: pad(torch.cumsum(array[:, 1:].flip(1), dim=1).flip(1), (0, 1)))
+    pick = staticmethod(lambda by_class, labels: by_class[labels])
 
     def in_label_order(self, inside: Tensor, ranking: Ranking, logits: Tensor) -> Tensor:
         if not ranking.whole:
@@ -304,26 +235,11 @@ class TensorOperations:
             self.open_rows = reaching if self.open_rows is None else self.open_rows | reaching
         return torch.zeros_like(logits, dtype=torch.bool).scatter(1, ranking.labels, inside)
 
-    def count(self, inside: Tensor) -> Tensor:
-        return torch.sum(inside, dim=1, dtype=torch.int64)
-
-    def is_label(self, labels: Tensor, n_classes: int) -> Tensor:
-        return torch.arange(n_classes, device=labels.device) == labels[:, None]
-
-    def as_row(self, column: Tensor) -> Tensor:
-        return column[:, 0]
-
-    def key_constant(self, number: int) -> int:
-        return signed(number)
-
-    def key(self, whole: Tensor) -> Tensor:
-        return whole.to(torch.int64)
-
-    def xor(self, one: Tensor | int, other: Tensor | int) -> Tensor:
-        return one ^ other  # one of the two is a tensor
-
-    def shift(self, key: Tensor, bits: int) -> Tensor:
-        return (key >> bits) & ((1 << (64 - bits)) - 1)
-
-    def number(self, key: Tensor) -> Tensor:
-        return key.to(torch.float64)
+    count = staticmethod(lambda inside: torch.sum(inside, dim=1, dtype=torch.int64))
+    is_label = staticmethod(lambda labels, n: torch.arange(n, device=labels.device) == labels[:, None])
+    as_row = staticmethod(lambda column: column[:, 0])
+    key_constant = staticmethod(signed)
+    key = staticmethod(lambda whole: whole.to(torch.int64))
+    xor = staticmethod(lambda one, other: one ^ other)  # one of the two is a tensor
+    shift = staticmethod(lambda key, bits: (key >> bits) & ((1 << (64 - bits)) - 1))
+    number = staticmethod(lambda key: key.to(torch.float64))
