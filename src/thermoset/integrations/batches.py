@@ -1,7 +1,7 @@
 """A fitted predictor as a function of batches, for engines that bring the batches and the workers.
 
-Batches of Arrow, pandas, polars, and dicts of arrays come in. What is read of them becomes an array by way of Arrow,
-what is predicted is columns of Arrow, and these go back into a batch of the same kind.
+Batches of Arrow, pandas, polars, and dicts of arrays come in. What is read of them becomes columns of Arrow, and so is
+what is predicted, which goes back into a batch of the same kind.
 """
 
 import os
@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 
@@ -28,17 +28,11 @@ from thermoset.predictor.sets import ACTIONS
 from thermoset.quoting import quoted, reason
 from thermoset.rows import MOST_THREADS, block_rows, run_tasks
 
-__all__ = ["Predictor"]
-
 S = TypeVar("S")
 
-DEFAULT_OUTPUTS = ("label", "confidence", "set", "size")
-"""What `thermoset predict` writes."""
-
-OUTPUTS = (*DEFAULT_OUTPUTS, "probabilities", "action")
-"""All that can be asked for; "action" of a predictor with an answer rule."""
-
-MOST_LISTED = 2**31 - 1  # values of a list column of Arrow
+_DEFAULT_OUTPUTS = ("label", "confidence", "set", "size")
+_OUTPUTS = (*_DEFAULT_OUTPUTS, "probabilities", "action")
+_MOST_LISTED = 2**31 - 1  # values of a list column of Arrow
 
 
 class Predictor:
@@ -120,26 +114,25 @@ class Predictor:
                 "batches have no weights, but this predictor's conformal rows do, so each row's threshold depends on "
                 "its own weight. Use predict_set(logits, weights=...), or recalibrate without weights."
             )
-        self._n_jobs = None
         if n_jobs is not None:
-            self._n_jobs = whole_number(n_jobs, "n_jobs", 1, MOST_THREADS, "None uses all cores.")
-        decides = document.answers is not None
-        default = (*DEFAULT_OUTPUTS, "action") if decides else DEFAULT_OUTPUTS
-        made = _checked_names(default if outputs is None else outputs, "outputs")
-        if unknown := [name for name in made if name not in OUTPUTS] or not made:
-            found = quoted(unknown if made else outputs)
-            raise InputError(f"outputs must be some of {', '.join(OUTPUTS)}; got {found}.")
-        if "action" in made and not decides:
+            n_jobs = whole_number(n_jobs, "n_jobs", 1, MOST_THREADS, "None uses all cores.")
+        if outputs is None:
+            outputs = _DEFAULT_OUTPUTS if document.answers is None else (*_DEFAULT_OUTPUTS, "action")
+        added = _checked_names(outputs, "outputs")
+        if not added or not set(added) <= {*_OUTPUTS}:
+            unknown = [name for name in added if name not in _OUTPUTS]
+            raise InputError(f"outputs must be some of {', '.join(_OUTPUTS)}; got {quoted(unknown or outputs)}.")
+        if "action" in added and document.answers is None:
             raise InputError("outputs names 'action', but this predictor has no answer rule. Fit it with answer=.")
         for name, text in (("prefix", prefix), ("id_column", id_column or ""), ("groups", groups or "")):
             if not isinstance(text, str):
                 raise InputError(f"{name} must be text; got {quoted(text)}.")
         if u not in ("row", "ids") or (u == "ids" and id_column is None):
             raise InputError(f"u must be 'row', or 'ids' if id_column names their column; got {quoted(u)}.")
-        self._outputs = {f"{prefix}{name}": name for name in made}
+        self._outputs = {f"{prefix}{name}": name for name in added}
         self._logits = logits if logits is None or isinstance(logits, str) else self._columns_of_classes(logits)
         self._keep = None if keep is None else _checked_names(keep, "keep")
-        self._id_column, self._u, self._probabilities = id_column, u, probabilities
+        self._id_column, self._u, self._probabilities, self._n_jobs = id_column, u, probabilities, n_jobs
         self._groups = GROUPS[0] if groups is None and document.recipe.grouping == "group" else groups
 
     def __call__(self, batch: Any) -> Any:
@@ -169,27 +162,23 @@ class Predictor:
         >>> Predictor(model).schema(pyarrow.schema({"id": "int64", "logits": pyarrow.list_(pyarrow.float32())})).names
         ['id', 'label', 'confidence', 'set', 'size']
         """
-        arrow, types = _pyarrow(), self._types()
-        known: Any = schema
-        result: Any
+        arrow, types, known = _pyarrow(), self._types(), cast("Any", schema)
         if is_instance(known, "pyarrow", "Schema"):
             fields = [known.field(place) for place in self._layout(known.names)[1]]
             result = arrow.schema([*fields, *(arrow.field(*one) for one in types.items())], known.metadata)
         elif is_instance(known, "pyspark.sql.types", "StructType"):
             spark: Any = sys.modules["pyspark.sql.types"]
             fields = [known.fields[place] for place in self._layout(known.names)[1]]
-            made = [spark.StructField(name, _spark_type(kind, spark)) for name, kind in types.items()]
-            result = spark.StructType([*fields, *made])
+            added = [spark.StructField(name, _spark_type(kind, spark)) for name, kind in types.items()]
+            result = spark.StructType([*fields, *added])
         elif is_instance(known, "polars", "Schema"):
             names = [*known]
             kept = {names[place]: known[names[place]] for place in self._layout(names)[1]}
-            result = type(known)(
-                kept | dict(sys.modules["polars"].from_arrow(arrow.schema(types).empty_table()).schema)
-            )
+            added = sys.modules["polars"].from_arrow(arrow.schema(types).empty_table()).schema
+            result = type(known)(kept | dict(added))
         else:
             raise InputError(f"schema must be an Arrow, Spark or polars schema; got {type(schema).__name__}.")
-        answered: S = result
-        return answered
+        return cast("S", result)
 
     def __repr__(self) -> str:
         return f"Predictor({self._model.document_.n_classes} classes -> {', '.join(self._outputs)})"
@@ -244,9 +233,9 @@ class Predictor:
         if self._groups is not None:
             raise InputError("a column of logits has no groups, but groups were requested. Pass a table.")
         arrow, name = _pyarrow(), self._logits if isinstance(self._logits, str) else "logits"
-        made = self._predict(arrow.table({name: column}), name)
-        parts = [part.combine_chunks() for part in made.columns]
-        structs = arrow.StructArray.from_arrays(parts, names=made.column_names)
+        answers = self._predict(arrow.table({name: column}), name)
+        parts = [part.combine_chunks() for part in answers.columns]
+        structs = arrow.StructArray.from_arrays(parts, names=answers.column_names)
         return arrow.chunked_array([structs]) if isinstance(column, arrow.ChunkedArray) else structs
 
     def _types(self) -> dict[str, Any]:
@@ -257,11 +246,7 @@ class Predictor:
         return {shown: types[name] for shown, name in self._outputs.items()}
 
     def _predict(self, batch: Any, read: str | tuple[str, ...]) -> Any:
-        """An Arrow table of predictions.
-
-        A piece is one block of the core, for which the core makes no threads, so that there are `n_jobs` and no more;
-        and the booleans of all sets are never there at once.
-        """
+        """An Arrow table of predictions, made block by block: the booleans of all sets are never there at once."""
         arrow, schema = _pyarrow(), _pyarrow().schema(self._types())
         if not _n_rows(batch):  # engines send some without rows, to learn what comes back
             return schema.empty_table()
@@ -269,16 +254,20 @@ class Predictor:
         if self._groups is not None:
             data = as_logits(data, groups=_cells(batch, self._groups))
         if self._id_column is not None:
-            ids = _checked_ids(_cells(batch, self._id_column), self._id_column)
+            ids = _cells(batch, self._id_column)
+            for row, one in enumerate(ids):
+                if isinstance(one, bool) or not isinstance(one, int | str):
+                    held = f"row {row} of column {quoted(self._id_column)} is {quoted(one)}"
+                    raise InputError(f"{held}; ids are whole numbers or text.")
         step = block_rows(data.n_classes)
         pieces: list[Any] = [None] * -(-len(data) // step)
         values = [0] * len(pieces)
 
-        def predict(place: int) -> None:
+        def predict(place: int) -> None:  # one block, for which the core makes no threads: there are n_jobs and no more
             rows = slice(place * step, (place + 1) * step)
-            some, classes = data.take(rows), self._model.document_.classes
+            some = data.take(rows)
             found: Any = self._model.predict_arrays(some, ids=None if ids is None or self._u == "row" else ids[rows])
-            columns = _arrow_columns(classes).columns(prediction_block(*found[:3]))
+            columns = _arrow_columns(self._model.document_.classes).columns(prediction_block(*found[:3]))
             if "probabilities" in self._outputs.values():
                 probs = self._model.predict_proba(some)
                 ends = arrow.array(np.arange(len(probs) + 1) * probs.shape[1], arrow.int32())
@@ -289,7 +278,7 @@ class Predictor:
             values[place] = max(len(columns["set"].values), probs.size if "probabilities" in columns else 0)
 
         run_tasks((partial(predict, place) for place in range(len(pieces))), n_jobs=self._n_jobs)
-        if sum(values) > MOST_LISTED:
+        if sum(values) > _MOST_LISTED:
             raise InputError("the sets or probabilities of one batch exceed 2**31 values. Use smaller batches.")
         return arrow.concat_tables(pieces).combine_chunks()
 
@@ -349,14 +338,6 @@ def _checked_names(value: object, what: str) -> tuple[str, ...]:
     return names
 
 
-def _checked_ids(ids: list[Any], name: str) -> list[Any]:
-    """Refuse what is no id, by its row in the batch."""
-    for row, one in enumerate(ids):
-        if isinstance(one, bool) or not isinstance(one, int | str):
-            raise InputError(f"row {row} of column {quoted(name)} is {quoted(one)}; ids are whole numbers or text.")
-    return ids
-
-
 # ---- the kinds of batches: what is read of them, and how predictions are added ---------------------------------------
 
 
@@ -387,10 +368,13 @@ def _n_rows(batch: Any) -> int:
     return wanted or 0
 
 
+def _held(batch: Any, name: str) -> Any:
+    return batch.column(name) if hasattr(batch, "schema") and hasattr(batch, "num_rows") else batch[name]
+
+
 def _column(batch: Any, name: str) -> Any:
     """One column: of Arrow where the batch has such columns, a matrix as it is, lists made columns of Arrow."""
-    arrow = _pyarrow()
-    column = batch.column(name) if hasattr(batch, "schema") and hasattr(batch, "num_rows") else batch[name]
+    arrow, column = _pyarrow(), _held(batch, name)
     if is_instance(column, "polars", "Series"):
         column = column.to_arrow()
     elif is_instance(getattr(column, "dtype", None), "pandas", "ArrowDtype"):
@@ -398,12 +382,13 @@ def _column(batch: Any, name: str) -> Any:
     elif not isinstance(column, arrow.Array | arrow.ChunkedArray):
         if getattr(column, "ndim", 1) != 1:
             return column
-        cells = [None if isinstance(cell, float) and cell != cell else cell for cell in _as_list(column)]  # noqa: PLR0124 - NaN stands for what is missing
+        cells = column.tolist() if hasattr(column, "tolist") else column
+        cells = [None if isinstance(cell, float) and cell != cell else cell for cell in cells]  # noqa: PLR0124 - NaN stands for what is missing
         try:
             column = arrow.array(cells)
         except (arrow.ArrowInvalid, arrow.ArrowTypeError) as error:
-            said = f"column {quoted(name)} cannot be read ({reason(error)}); it must hold lists of numbers."
-            raise InputError(said) from None
+            unread = f"column {quoted(name)} cannot be read ({reason(error)}); it must hold lists of numbers."
+            raise InputError(unread) from None
     return column if isinstance(column, arrow.ChunkedArray) else arrow.chunked_array([column])
 
 
@@ -431,41 +416,32 @@ def _stack(batch: Any, names: Sequence[str]) -> Any:
     return stacked(_pyarrow().table(columns), list(names))
 
 
-def _as_list(column: Any) -> list[Any]:
-    return list(column.tolist() if hasattr(column, "tolist") else column)
-
-
 def _cells(batch: Any, name: str) -> list[Any]:
     """A column as Python objects."""
-    column = batch.column(name) if hasattr(batch, "schema") and hasattr(batch, "num_rows") else batch[name]
-    return list(column.to_pylist() if hasattr(column, "to_pylist") else _as_list(column))
+    column = _held(batch, name)
+    ways = (getattr(column, way, None) for way in ("to_pylist", "tolist"))
+    return list(next(filter(None, ways), column.__iter__)())
 
 
-def _with_predictions(batch: Any, names: list[Any], places: list[int], made: Any) -> Any:
+def _with_predictions(batch: Any, names: list[Any], places: list[int], added: Any) -> Any:
     """A batch of the same kind: some of its columns, and the predictions."""
     arrow = _pyarrow()
     if isinstance(batch, arrow.RecordBatch | arrow.Table):
         whole = isinstance(batch, arrow.Table)
         columns = [*(batch.column(place) for place in places)]
-        columns += [column if whole else column.combine_chunks() for column in made.columns]
-        schema = arrow.schema([*(batch.schema.field(place) for place in places), *made.schema], batch.schema.metadata)
+        columns += [column if whole else column.combine_chunks() for column in added.columns]
+        schema = arrow.schema([*(batch.schema.field(place) for place in places), *added.schema], batch.schema.metadata)
         return type(batch).from_arrays(columns, schema=schema)
     if is_instance(batch, "polars", "DataFrame"):
-        found = sys.modules["polars"].from_arrow(made)
+        found = sys.modules["polars"].from_arrow(added)
         return batch.select(names).hstack(found) if names else found
-    arrays = {name: _as_array(made.column(name)) for name in made.column_names}
+    arrays = {name: _as_array(added.column(name)) for name in added.column_names}
     if isinstance(batch, Mapping):
         return {name: batch[name] for name in names} | arrays
     pandas: Any = sys.modules["pandas"]
-    flat = {name: array if array.ndim == 1 else _in_cells([*array]) for name, array in arrays.items()}
-    return pandas.concat([batch.iloc[:, places], pandas.DataFrame(flat, batch.index)], axis=1)
-
-
-def _in_cells(rows: list[Any]) -> Any:
-    """Rows as the objects of an array (n,)."""
-    cells = np.empty(len(rows), dtype=object)
-    cells[:] = rows
-    return cells
+    flat = {name: array if array.ndim == 1 else pandas.Series([*array], dtype=object) for name, array in arrays.items()}
+    frame = pandas.DataFrame(flat).set_axis(batch.index)
+    return pandas.concat([batch.iloc[:, places], frame], axis=1)
 
 
 def _as_array(column: Any) -> Any:
@@ -475,4 +451,6 @@ def _as_array(column: Any) -> Any:
     if str(column.type.value_type) == "double":
         values = column.combine_chunks().flatten().to_numpy()
         return values.reshape(len(column), -1) if len(column) else values.reshape(0, 0)
-    return _in_cells(column.to_pylist())
+    cells = np.empty(len(column), dtype=object)
+    cells[:] = column.to_pylist()
+    return cells
