@@ -260,7 +260,7 @@ def test_a_file_without_labels_has_no_accuracy(tmp_path):
 
 
 def test_a_file_is_written_without_holding_all_rows(tmp_path):
-    x = torch.zeros(500, 1000, dtype=torch.float64)
+    x = -torch.ones(500, 1000, dtype=torch.float64)
     n_bytes = 20 * x.numel() * 8
     tracemalloc.start()
     collect_to_file(IDENTITY, (x for _ in range(20)), tmp_path / "val.npz")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,23 +18,16 @@ from thermoset.data.labels import column_indices
 from thermoset.data.reading import LABELS
 from thermoset.errors import InputError
 from thermoset.io import SUFFIXES, save
-from thermoset.io.files import FilePath, as_path, known_suffix, need
+from thermoset.io.files import FilePath, as_path, errors_about, known_suffix, need
 from thermoset.io.formats import format_of
 from thermoset.io.loading import table_of
 from thermoset.io.roles import first_of
-from thermoset.quoting import quoted
+from thermoset.quoting import quoted, reason
 
 if TYPE_CHECKING:
     import torch
 
 Progress = Callable[[int, int | None], None]
-
-
-class Batch(NamedTuple):
-    """What the model is called with, and the labels that came along."""
-
-    inputs: Any  # one argument, or a dict of keyword arguments
-    labels: Any
 
 
 @dataclass(frozen=True)
@@ -86,7 +79,7 @@ def collect_logits(
     blocks: list[Logits] = []
     _run(model, loader, blocks.append, classes=classes, device=device, progress=progress)
     labels = [block.labels for block in blocks if block.labels is not None]
-    return _told(np.concatenate([block.logits for block in blocks]), labels, classes)
+    return _joined(np.concatenate([block.logits for block in blocks]), labels, classes)
 
 
 def collect_to_file(
@@ -116,7 +109,7 @@ def collect_to_file(
     """
     target = as_path(path)
     suffix = known_suffix(target, SUFFIXES)
-    with _naming(target):
+    with errors_about(target, "written"):
         stream = tempfile.TemporaryFile(dir=target.parent)  # noqa: SIM115  # closed below
     with stream:
         spool = Spool(stream, target, suffix)
@@ -139,7 +132,7 @@ class Spool:
 
     def add(self, block: Logits) -> None:
         """Append rows to the stream."""
-        with _naming(self._target):
+        with errors_about(self._target, "written"):
             if self._shape[0] == 0:
                 self._dtype = block.logits.dtype
                 if (write := format_of(self._suffix).write) is not None:
@@ -154,23 +147,12 @@ class Spool:
         """All rows, on disk still: the array is a map of the file."""
         self._stream.flush()
         rows = np.memmap(self._stream, dtype=self._dtype, mode="r", shape=self._shape)
-        return _told(rows, self._labels, classes)
+        return _joined(rows, self._labels, classes)
 
     def summary(self) -> Collected:
         """Say what was collected."""
         n_rows, n_classes = self._shape
         return Collected(n_rows, n_classes, self._correct / n_rows if self._labels else None)
-
-
-@contextmanager
-def _naming(target: Path) -> Iterator[None]:
-    """Say which file it is that cannot be written."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{target}: {error}") from None
-    except OSError as error:
-        raise InputError(f"{target}: cannot be written ({error.strerror or error}).") from None
 
 
 def _run(
@@ -186,13 +168,16 @@ def _run(
     torch = need("torch", "torch", "collecting logits")
     if not isinstance(model, torch.nn.Module):
         raise InputError(f"model must be a torch.nn.Module; got {type(model).__name__}.")
-    total = _length(loader)
+    try:
+        total = len(loader)  # type: ignore[arg-type]  # a DataLoader has a length, unless its data set streams
+    except TypeError:
+        total = None
     first: Logits | None = None
     with _evaluating(model, device) as place:
         for number, item in enumerate(loader):
             try:
-                batch = _read_batch(item)
-                block = labelled_block(_output(model, batch.inputs, place), batch.labels, classes)
+                inputs, labels = _read_batch(item)
+                block = labelled_block(_output(model, inputs, place), labels, classes)
                 check_alike(block, first or block)
             except InputError as error:
                 raise InputError(f"batch {number}: {error}") from None
@@ -205,25 +190,30 @@ def _run(
         raise InputError("the loader gave no rows. An iterator can be used once only: pass a DataLoader or a list.")
 
 
-def _length(loader: Iterable[Any]) -> int | None:
-    try:
-        return len(loader)  # type: ignore[arg-type]  # a DataLoader has a length, unless its data set streams
-    except TypeError:
-        return None
-
-
 @contextmanager
 def _evaluating(model: "torch.nn.Module", device: "str | torch.device | None") -> Iterator["torch.device"]:
     """Give the device to run on, with the model there and in evaluation mode; put both back at the end."""
     torch = need("torch", "torch", "collecting logits")
     places = list(dict.fromkeys(tensor.device for tensor in (*model.parameters(), *model.buffers())))
     home = places[0] if places else torch.device("cpu")
-    target = home if device is None else _checked_device(device, places)
     modes = [(module, module.training) for module in model.modules()]  # parts of a model may be frozen on their own
+    target = home
+    if device is not None:
+        try:
+            target = torch.device(device)
+        except (RuntimeError, TypeError) as error:
+            raise InputError(f"device must be a torch device, such as 'cpu' or 'cuda'; got {device!r}.") from error
+        if target.type == "meta":
+            raise InputError("device 'meta' holds no numbers. Use 'cpu', 'cuda' or another real one.")
+        if len(places) > 1:
+            raise InputError(f"the model is spread over {', '.join(map(str, places))} and stays there. Omit device.")
     try:
-        model.eval()
         if device is not None:
-            _move(model, target)
+            try:
+                model.to(target)
+            except (RuntimeError, AssertionError) as error:  # torch asserts that it was compiled for a device
+                raise InputError(f"device '{target}' cannot be used ({reason(error)}).") from None
+        model.eval()
         yield target
     finally:
         for module, training in modes:
@@ -232,40 +222,19 @@ def _evaluating(model: "torch.nn.Module", device: "str | torch.device | None") -
             model.to(home)
 
 
-def _checked_device(device: "str | torch.device", places: "list[torch.device]") -> "torch.device":
-    torch = need("torch", "torch", "collecting logits")
-    try:
-        target = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise InputError(f"device must be a torch device, such as 'cpu' or 'cuda'; got {device!r}.") from error
-    if target.type == "meta":
-        raise InputError("device 'meta' holds no numbers. Use 'cpu', 'cuda' or another real one.")
-    if len(places) > 1:
-        shown = ", ".join(str(place) for place in places)
-        raise InputError(f"the model is spread over {shown} and stays there. Omit device.")
-    return target
-
-
-def _move(model: "torch.nn.Module", target: "torch.device") -> None:
-    try:
-        model.to(target)
-    except (RuntimeError, AssertionError) as error:  # torch asserts that it was compiled for a device
-        raise InputError(f"device '{target}' cannot be used ({' '.join(str(error).split())[:160]}).") from None
-
-
-def _read_batch(item: Any) -> Batch:
-    """Tell inputs from labels."""
+def _read_batch(item: Any) -> tuple[Any, Any]:
+    """Tell inputs, one argument or a dict of keyword arguments, from labels."""
     if isinstance(item, Mapping):
         name = first_of(LABELS, item)
-        return Batch({key: value for key, value in item.items() if key != name}, None if name is None else item[name])
+        return {key: value for key, value in item.items() if key != name}, None if name is None else item[name]
     if not isinstance(item, (tuple, list)):
-        return Batch(item, None)
+        return item, None
     if len(item) not in (1, 2):
         raise InputError(
             f"a {type(item).__name__} of {len(item)} parts; expected (inputs, labels), inputs alone or a dict. Select "
             "them: ((batch[0], batch[1]) for batch in loader)."
         )
-    return Batch(item[0], item[1] if len(item) == 2 else None)
+    return item[0], item[1] if len(item) == 2 else None
 
 
 def _output(model: "torch.nn.Module", inputs: Any, place: "torch.device") -> "torch.Tensor":
@@ -274,12 +243,24 @@ def _output(model: "torch.nn.Module", inputs: Any, place: "torch.device") -> "to
     moved = _moved(inputs, place)
     with torch.inference_mode():
         returned = model(**moved) if isinstance(moved, dict) else model(moved)
-    output = _logits_in(returned, torch.Tensor)
+    kind, remedy = type(returned).__name__, "Wrap the model in a Module whose forward picks the logits."
+    if isinstance(returned, Mapping):
+        if "logits" not in returned:
+            keys = ", ".join(map(quoted, islice(returned, 5))) or "none"
+            raise InputError(f"the model returned a {kind} with these keys: {keys}; expected 'logits'. {remedy}")
+        output = returned["logits"]
+    elif isinstance(returned, (tuple, list)) and not hasattr(returned, "logits"):
+        matrices = [part for part in returned if isinstance(part, torch.Tensor) and part.ndim == 2]
+        if len(matrices) != 1:
+            shapes = ", ".join(str(tuple(getattr(part, "shape", ()))) for part in returned)
+            wanted = "expected exactly one (rows, classes) among them"
+            raise InputError(f"the model returned a {kind} of shapes {shapes}; {wanted}. {remedy}")
+        output = matrices[0]
+    else:
+        output = getattr(returned, "logits", returned)
     if not isinstance(output, torch.Tensor):
-        raise InputError(
-            f"the model returned {type(returned).__name__}; expected a tensor (rows, classes) or an object with one "
-            "called logits. Wrap the model in a Module whose forward selects it."
-        )
+        wanted = "expected a tensor (rows, classes) or an object with one called logits"
+        raise InputError(f"the model returned {kind}; {wanted}. {remedy}")
     if output.ndim in (1, 2) and output.numel() == len(output) > 0:
         raise InputError(
             f"the model returned one number for each row, shape {tuple(output.shape)}; expected (rows, classes). For a "
@@ -287,33 +268,9 @@ def _output(model: "torch.nn.Module", inputs: Any, place: "torch.device") -> "to
             f"torch.stack([0 * z, z], dim=1)."
         )
     if output.ndim != 2:
-        raise InputError(
-            f"the model returned a tensor of shape {tuple(output.shape)}; expected (rows, classes). Wrap the model in "
-            "a Module whose forward selects or pools."
-        )
+        shape = tuple(output.shape)
+        raise InputError(f"the model returned a tensor of shape {shape}; expected (rows, classes). {remedy}")
     return output
-
-
-def _logits_in(returned: Any, tensor: Any) -> Any:
-    """What may be the logits in what a model returned."""
-    if isinstance(returned, Mapping):
-        if "logits" not in returned:
-            keys = ", ".join(map(quoted, islice(returned, 5))) or "none"
-            raise InputError(
-                f"the model returned a {type(returned).__name__} with these keys: {keys}; expected 'logits'. Wrap the "
-                f"model in a Module whose forward picks the logits."
-            )
-        return returned["logits"]
-    if isinstance(returned, (tuple, list)) and not hasattr(returned, "logits"):
-        matrices = [part for part in returned if isinstance(part, tensor) and part.ndim == 2]
-        if len(matrices) != 1:
-            shapes = ", ".join(str(tuple(getattr(part, "shape", ()))) for part in returned)
-            raise InputError(
-                f"the model returned a {type(returned).__name__} of shapes {shapes}; expected exactly one (rows, "
-                f"classes) among them. Wrap the model in a Module whose forward picks the logits."
-            )
-        return matrices[0]
-    return getattr(returned, "logits", returned)
 
 
 def labelled_block(logits: object, labels: object, classes: Sequence[str] | None) -> Logits:
@@ -324,7 +281,7 @@ def labelled_block(logits: object, labels: object, classes: Sequence[str] | None
     return rows.labelled(column_indices(labels, (rows.n_rows, rows.n_classes), rows.classes))
 
 
-def _told(logits: NDArray[Any], labels: list[NDArray[np.int64]], classes: Sequence[str] | None) -> Logits:
+def _joined(logits: NDArray[Any], labels: list[NDArray[np.int64]], classes: Sequence[str] | None) -> Logits:
     """All rows, with a warning if they look like probabilities."""
     rows = labelled_block(logits, np.concatenate(labels) if labels else None, classes)
     warn_of_probabilities(rows)
