@@ -13,15 +13,13 @@ from thermoset.data import Logits
 from thermoset.data.top_k import tops_of
 from thermoset.errors import InputError
 from thermoset.integrations.program.operations import Ranking, signed, u_of_ids
-from thermoset.integrations.program.predictor import DecidedOutputs, Outputs, Program, group_codes
+from thermoset.integrations.program.predictor import DecidedOutputs, Outputs, Program
 from thermoset.predictor.document import Document
 from thermoset.predictor.sets import Inference, PredictionArrays
 from thermoset.uniforms import checked_ids
 
 if TYPE_CHECKING:
     from thermoset.predictor import TwoTemperaturePredictor
-
-__all__ = ["OPERATIONS", "ArrayPredictor", "group_codes", "to_numpy"]
 
 _BLOCK = 2**17  # logits that are worked on at a time: temporary arrays of a mebibyte stay in cache
 
@@ -128,22 +126,19 @@ class NumpyInference(Inference):
 
     def sets(self, data: Logits, ids: Any = None, weights: Any = None) -> Bools:
         """Sets of all rows, (n, C)."""
-        sets: Bools = self._run(data, ids, weights).sets
-        return sets
+        return np.asarray(self._run(data, ids, weights).sets)
 
     def sizes(self, data: Logits, ids: Any = None, weights: Any = None) -> Ints:
         """Set sizes (n,)."""
-        sizes: Ints = self._run(data, ids, weights).sizes
-        return sizes
+        return np.asarray(self._run(data, ids, weights).sizes)
 
     def probabilities(self, data: Logits) -> Floats:
         """Probabilities of rows, (n, C)."""
-        probabilities: Floats = self._run(data).probabilities
-        return probabilities
+        return np.asarray(self._run(data).probabilities)
 
     def labels(self, data: Logits) -> Ints:
         """The likeliest label of each row, as its column number."""
-        return self.confidences(data)[0]
+        return np.asarray(self._run(data).label)
 
     def confidences(self, data: Logits) -> tuple[Ints, Floats]:
         """The likeliest label of each row, and its probability."""

@@ -18,7 +18,7 @@ from thermoset.data.splits import Part
 from thermoset.errors import InputError, ZeroProbabilityWarning
 from thermoset.integrations.sklearn.cross import CrossSets, cross_promise
 from thermoset.integrations.sklearn.fitting import Fitted, TrainingRows, fit_cross, fit_prefit, fit_split
-from thermoset.integrations.sklearn.responses import check_response, respond
+from thermoset.integrations.sklearn.responses import RESPONSES, respond
 from thermoset.levels import Alpha, conformal_rank, exact_level
 from thermoset.monitor.check import check
 from thermoset.monitor.report import CheckReport
@@ -26,8 +26,6 @@ from thermoset.predictor import Prediction, TwoTemperaturePredictor
 from thermoset.predictor.leakage import refuse_leakage
 from thermoset.quoting import quoted
 from thermoset.scores import ScoreLike
-
-CONFORMAL = ("split", "cross")
 
 
 class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -174,8 +172,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most likely class of each row, as a label of `classes_`."""
-        columns = self._made.predict(self.logits(X))
-        labels: NDArray[Any] = self.classes_[columns]
+        labels: NDArray[Any] = self.classes_[self._made.predict(self.logits(X))]
         return labels
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -290,10 +287,12 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
 
     def _check_parameters(self, fit_params: dict[str, Any]) -> None:
         """Refuse what cannot work, before the work; the predictor checks what it shares with this."""
-        check_response(self.response)
+        if self.response not in ("auto", *RESPONSES):
+            known = ", ".join(map(repr, RESPONSES))
+            raise InputError(f"response must be 'auto', {known}; got {quoted(self.response)}.")
         if self.floor is not None:
             exact_level(self.floor, "floor", "0.01")
-        if self.conformal not in CONFORMAL:
+        if self.conformal not in ("split", "cross"):
             raise InputError(f"conformal must be 'split' or 'cross'; got {quoted(self.conformal)}.")
         if not self._is_prefit:
             return

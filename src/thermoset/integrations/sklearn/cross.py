@@ -88,11 +88,6 @@ def cross_bound(n_rows: int, n_folds: int, alpha: Alpha) -> float:
 
     1 - 2 alpha - min{ 2 (1 - 1/K) / (n/K + 1), (1 - K/n) / (K + 1) } (Barber et al. 2021, theorem 4; Romano, Sesia and
     Candès 2020 for classification), and never below 0.
-
-    >>> cross_bound(100, 100, 0.1)  # leave one out: 1 - 2 alpha
-    0.8
-    >>> round(cross_bound(1000, 5, 0.1), 6)  # 0.8 - min(1.6 / 201, 0.995 / 6)
-    0.79204
     """
     n, folds = Fraction(n_rows), Fraction(n_folds)
     slack = min(2 * (1 - 1 / folds) / (n / folds + 1), (1 - folds / n) / (folds + 1))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -52,10 +53,14 @@ class TrainingRows:
 
     def take(self, rows: Rows) -> "TrainingRows":
         """Some of the rows."""
-        params = {
-            name: _safe_indexing(value, rows) if _has_rows(value, len(self.y)) else value
-            for name, value in self.params.items()
-        }
+
+        def some(value: Any) -> Any:
+            shape = getattr(value, "shape", None)
+            if shape is None and isinstance(value, Sequence) and not isinstance(value, str | bytes):
+                shape = (len(value),)
+            return _safe_indexing(value, rows) if shape and shape[0] == len(self.y) else value
+
+        params = {name: some(value) for name, value in self.params.items()}
         groups = None if self.groups is None else _safe_indexing(self.groups, rows)
         return TrainingRows(_safe_indexing(self.X, rows), self.y[rows], groups, params, self.numbers_of(rows))
 
@@ -91,24 +96,20 @@ class NamedClasses:
         return labels
 
 
-def _has_rows(value: Any, n_rows: int) -> bool:
-    shape = getattr(value, "shape", None)
-    if shape is not None:
-        return len(shape) > 0 and shape[0] == n_rows
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes) and len(value) == n_rows
-
-
 def folds_of(cv: Any, rows: TrainingRows, seed: int, *, stratified: bool) -> list[Fold]:
     """Folds that put every row into exactly one test part.
 
     A whole number makes shuffled folds: by groups where there are any, with equal shares of the classes if
     `stratified`, and plain ones otherwise.
-
-    >>> rows = TrainingRows(np.zeros((6, 1)), np.array([0, 0, 0, 1, 1, 1]), None, {})
-    >>> [fold.test.size for fold in folds_of(3, rows, 0, stratified=True)]
-    [2, 2, 2]
     """
-    splitter = _splitter(cv, rows, seed, stratified)
+    if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
+        n_folds = whole_number(cv, "cv", 2, MOST_HELD, "Try cv=5.")
+        kind = GroupKFold if rows.groups is not None else StratifiedKFold if stratified else KFold
+        splitter = kind(n_folds, shuffle=True, random_state=int(stream(seed, "folds").integers(2**31)))
+    elif cv is None or isinstance(cv, bool | float | str):
+        raise InputError(f"cv must be 'prefit', a number of folds >= 2, or a splitter; got {quoted(cv)}. Try cv=5.")
+    else:
+        splitter = check_cv(cv)
     folds = [Fold(np.asarray(a), np.asarray(b)) for a, b in splitter.split(rows.X, rows.y, rows.groups)]
     tested = np.bincount(np.concatenate([fold.test for fold in folds]), minlength=len(rows.y))
     if len(tested) > len(rows.y) or np.any(tested != 1):
@@ -119,26 +120,11 @@ def folds_of(cv: Any, rows: TrainingRows, seed: int, *, stratified: bool) -> lis
     return folds
 
 
-def _splitter(cv: Any, rows: TrainingRows, seed: int, stratified: bool) -> Any:
-    if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
-        n_folds = whole_number(cv, "cv", 2, MOST_HELD, "Try cv=5.")
-        shuffle = {"shuffle": True, "random_state": int(stream(seed, "folds").integers(2**31))}
-        if rows.groups is not None:
-            return GroupKFold(n_folds, **shuffle)
-        return (StratifiedKFold if stratified else KFold)(n_folds, **shuffle)
-    if cv is None or isinstance(cv, bool | float | str):
-        raise InputError(f"cv must be 'prefit', a number of folds >= 2, or a splitter; got {quoted(cv)}. Try cv=5.")
-    return check_cv(cv)
-
-
 def fold_models(estimator: Any, rows: TrainingRows, folds: Sequence[Fold], n_jobs: int | None) -> list[Any]:
     """The classifier fitted without each of the folds."""
-    models: list[Any] = Parallel(n_jobs=n_jobs)(delayed(_fitted)(estimator, rows, fold.train) for fold in folds)
+    fit = delayed(TrainingRows.fitted)
+    models: list[Any] = Parallel(n_jobs=n_jobs)(fit(rows.take(fold.train), estimator) for fold in folds)
     return models
-
-
-def _fitted(estimator: Any, rows: TrainingRows, train: Rows) -> Any:
-    return rows.take(train).fitted(estimator)
 
 
 def out_of_fold(
@@ -154,24 +140,8 @@ def out_of_fold(
     return values
 
 
-_KEPT_ROWS = ("_fit_X", "X_train_", "support_vectors_")
-"""Attributes of scikit-learn's estimators that hold rows they were fitted on."""
-
-_FEWEST_TOLD = 30  # rows of a fitted estimator that can tell whether it has seen them
-
-_OF_PREDICTOR = (
-    "method",
-    "alpha",
-    "prefer",
-    "objective",
-    "randomized",
-    "allow_empty",
-    "grouping",
-    "random_state",
-    "calibration",
-    "claims",
-    "calibration_fraction",
-)
+_KEPT_ROWS = ("_fit_X", "X_train_", "support_vectors_")  # of scikit-learn's estimators: rows they were fitted on
+_ENOUGH_ROWS = 30  # to tell whether a fitted estimator has seen them
 
 
 @dataclass(frozen=True)
@@ -198,7 +168,8 @@ def _predictor(asked: Any) -> TwoTemperaturePredictor:
             "SetClassifier has no thresholds by group: its `split_by` only keeps rows together in folds. Fit a "
             "TwoTemperaturePredictor(grouping='group') on the scores of held-out rows."
         )
-    predictor = TwoTemperaturePredictor(**{name: getattr(asked, name) for name in _OF_PREDICTOR})
+    shared = signature(TwoTemperaturePredictor).parameters.keys() & asked.get_params(deep=False).keys()
+    predictor = TwoTemperaturePredictor(**{name: getattr(asked, name) for name in shared})
     candidates_of(predictor)
     return predictor
 
@@ -218,7 +189,7 @@ def fit_prefit(asked: Any, X: Any, y: Any, split_by: Any, ids: Any) -> Fitted:
     predictor.fit(scored.data, split_by=split_by, ids=ids)
     if not predictor.document_.training_signs:
         data = scored.data
-        signs = training_signs([data], top_labels(data), data.require_labels("fit"), _FEWEST_TOLD)
+        signs = training_signs([data], top_labels(data), data.require_labels("fit"), _ENOUGH_ROWS)
         if _remembers(asked.estimator, X):
             signs = f"{type(asked.estimator).__name__} keeps most of these rows, as rows that it learned from"
         if signs:

@@ -1,6 +1,5 @@
 """The output of a classifier, read as logits in the order of its classes."""
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,11 +40,6 @@ class Reader(NamedTuple):
     A zero becomes the probability `floor`, or half of the row's smallest other probability where that is less, so that
     it stays below every label that got a vote. That is a fixed function of the row, which is all that coverage needs.
     `floor=None` keeps zeros: such classes are masked.
-
-    >>> reader = Reader(np.array(["ant", "bee", "cow"]), floor=0.01)
-    >>> rows = np.log([[0.96, 0.04, 1.0], [0.992, 0.008, 1.0]]) + [0, 0, -np.inf]
-    >>> np.exp(reader.data(rows).logits).round(6).tolist()
-    [[0.96, 0.04, 0.01], [0.992, 0.008, 0.004]]
     """
 
     classes: NDArray[Any]
@@ -62,8 +56,12 @@ class Reader(NamedTuple):
 
     def data(self, values: Values) -> Logits:
         """Rows without labels."""
-        names = [str(label) for label in self.classes.tolist()]
-        return Logits(_floored(values, self.floor), classes=names)
+        zero = np.isneginf(values)
+        if self.floor is not None and zero.any():
+            least = np.where(zero, np.inf, values).min(axis=1)
+            stand_in = np.minimum(logsumexp(values, axis=1) + np.log(self.floor), least - np.log(2))
+            values = np.where(zero, stand_in[:, None], values).astype(values.dtype)
+        return Logits(values, classes=[str(label) for label in self.classes.tolist()])
 
     def scored(self, values: Values, y: object) -> Scored:
         """Rows with their labels."""
@@ -74,24 +72,14 @@ class Reader(NamedTuple):
         return Scored(self.data(values).labelled(labels), zero)
 
 
-def check_response(response: object) -> None:
-    """Refuse what names no method."""
-    if response not in ("auto", *RESPONSES):
-        known = ", ".join(map(repr, RESPONSES))
-        raise InputError(f"response must be 'auto', {known}; got {quoted(response)}.")
-
-
 def respond(estimator: Any, X: Any, asked: str) -> Response:
-    """Scores of rows by the method that was asked for, or by the first that "auto" finds.
-
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> model = LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"])
-    >>> found = respond(model, [[1.5]], "auto")  # two classes, one column z: the logits are (0, z)
-    >>> found.name, found.classes.tolist(), abs(found.values).round(3).tolist()
-    ('decision_function', ['no', 'yes'], [[0.0, 0.0]])
-    """
+    """Scores of rows by the method that was asked for, or by the first that "auto" finds."""
     classes, refused = _classes(estimator), ""
-    for name in _candidates(estimator, asked, len(classes)):
+    for name in RESPONSES if asked == "auto" else (asked,):
+        # Scores of pairs of classes have for three classes as many columns as classes.
+        pairs = name == "decision_function" and len(classes) > 2 and _scores_pairs(estimator)
+        if not hasattr(estimator, name) or pairs:
+            continue
         with np.errstate(divide="ignore"):  # forests take the logarithm of zero here
             raw = getattr(estimator, name)(X)
         values = _as_columns(name, _array(raw, name), len(classes))
@@ -113,14 +101,6 @@ def _classes(estimator: Any) -> NDArray[Any]:
     if isinstance(classes, list) or np.ndim(classes) != 1:
         raise InputError(f"{name} has several outputs, but a set is for one. Pass a classifier with a single output.")
     return np.asarray(classes)
-
-
-def _candidates(estimator: Any, asked: str, n_classes: int) -> Iterator[str]:
-    """The methods to try; not scores of pairs of classes, which for three classes have as many columns as classes."""
-    for name in RESPONSES if asked == "auto" else (asked,):
-        pairs = name == "decision_function" and n_classes > 2 and _scores_pairs(estimator)
-        if hasattr(estimator, name) and not pairs:
-            yield name
 
 
 def _scores_pairs(estimator: Any) -> bool:
@@ -155,22 +135,8 @@ def _as_columns(name: str, values: Values, n_classes: int) -> Values | None:
     return Logits.from_probabilities(values).logits if name == "predict_proba" else values
 
 
-def _floored(values: Values, floor: float | None) -> Values:
-    zero = np.isneginf(values)
-    if floor is None or not zero.any():
-        return values
-    least = np.where(zero, np.inf, values).min(axis=1)
-    total = logsumexp(values, axis=1)
-    stand_in = np.minimum(total + np.log(floor), least - np.log(2))
-    return np.where(zero, stand_in[:, None], values).astype(values.dtype)
-
-
 def label_columns(y: object, classes: NDArray[Any], hint: str = "") -> NDArray[np.int64]:
-    """The column of each label; `hint` says what to do about labels that have none.
-
-    >>> label_columns([10, 30], np.array([10, 20, 30]))
-    array([0, 2])
-    """
+    """The column of each label; `hint` says what to do about labels that have none."""
     given = column_or_1d(y, warn=True).tolist()
     column = {label: i for i, label in enumerate(classes.tolist())}
     found = np.array([column.get(label, -1) for label in given], dtype=np.int64)
