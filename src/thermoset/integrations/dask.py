@@ -20,7 +20,6 @@ per row.
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
@@ -39,8 +38,6 @@ from thermoset.io.files import need
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.predictor.many_files import RunShards, ShardDone, ShardJob, predict_shard
 from thermoset.rows import Arrays, Progress, Source, Task, add_up, alone, block_rows
-
-__all__ = ["DaskEngine", "LazyAnswers", "on_cluster", "predict", "run_shards"]
 
 _PIECE_BYTES = 2**25  # of rows that a task works on
 _SENT_BYTES = 2**26  # of rows in memory that go to the workers in one block
@@ -127,9 +124,9 @@ def predict(predictor: TwoTemperaturePredictor, logits: Any, groups: Any = None)
     rows, document = _one_column_block(logits), predictor.document_
     ends = np.cumsum([0, *rows.chunks[0]]).tolist()
     known = None if groups is None else read_groups(_computed(groups), ends[-1])
-    answer = dask.delayed(_answers, pure=True)
+    answer = dask.delayed(_in_one_thread, pure=True)
     found = [
-        answer(predictor, block, None if known is None else known.take(slice(*place)))
+        answer(_answers, predictor, block, None if known is None else known.take(slice(*place)))
         for block, place in zip(rows.to_delayed().ravel(), pairwise(ends), strict=True)
     ]
     kinds = [((), np.int64), ((), np.float64), ((document.n_classes,), np.bool_), ((), np.int64)]
@@ -139,12 +136,6 @@ def predict(predictor: TwoTemperaturePredictor, logits: Any, groups: Any = None)
         parts = [array.from_delayed(one[k], (size, *width), dtype=dtype) for one, size in sized]
         columns.append(array.concatenate(parts, axis=0))
     return LazyAnswers(*columns)
-
-
-def _answers(predictor: TwoTemperaturePredictor, rows: Any, groups: Groups | None) -> tuple[Any, ...]:
-    """A task: one thread, as dask has others for other blocks."""
-    with alone():
-        return tuple(predictor.predict_arrays(rows, groups=groups))
 
 
 def run_shards(client: Any = None) -> RunShards:
@@ -159,7 +150,7 @@ def run_shards(client: Any = None) -> RunShards:
 
         def send(job: ShardJob) -> Any:
             absolute = job._replace(source=job.source.absolute(), target=job.target.absolute())
-            return client.submit(_predict_shard, there, absolute, pure=False)
+            return client.submit(_in_one_thread, predict_shard, there, absolute, pure=False)
 
         for future in DaskEngine(client).finished(map(send, jobs)):
             yield future.result()
@@ -167,10 +158,14 @@ def run_shards(client: Any = None) -> RunShards:
     return run
 
 
-def _predict_shard(predictor: TwoTemperaturePredictor, job: ShardJob) -> ShardDone:
-    """A task: one thread, as dask has others for other shards."""
+def _answers(predictor: TwoTemperaturePredictor, rows: Any, groups: Groups | None) -> tuple[Any, ...]:
+    return tuple(predictor.predict_arrays(rows, groups=groups))
+
+
+def _in_one_thread(work: Callable[..., Any], *arguments: Any) -> Any:
+    """A task of dask, which has other threads for other tasks."""
     with alone():
-        return predict_shard(predictor, job)
+        return work(*arguments)
 
 
 def _client(client: Any) -> Any:
@@ -194,8 +189,8 @@ def _one_column_block(logits: Any) -> Any:
     return rows if rows.numblocks[1] == 1 else rows.rechunk({1: -1})
 
 
-def _computed(labels: Any) -> Any:
-    return labels.compute() if hasattr(labels, "dask") and hasattr(labels, "compute") else labels
+def _computed(values: Any) -> Any:
+    return values.compute() if hasattr(values, "dask") and hasattr(values, "compute") else values
 
 
 # ---- the engine ------------------------------------------------------------------------------------------------------
@@ -216,8 +211,7 @@ class DaskEngine:
         done = 0
 
         def send(piece: Piece) -> Any:
-            with _large_arguments():
-                future = self.client.submit(_map, _sent(piece.shard), piece.rows, task.at(piece.place), pure=False)
+            future = self._submit(_map, _sent(piece.shard), piece.rows, task.at(piece.place))
             places[future.key] = piece.place
             return future
 
@@ -244,9 +238,7 @@ class DaskEngine:
 
         def send(some: Sequence[Piece]) -> Any:
             shards, rows = [_sent(piece.shard) for piece in some], [piece.rows for piece in some]
-            tasks = [task.at(piece.place) for piece in some]
-            with _large_arguments():
-                future = self.client.submit(_sum, shards, rows, tasks, zero, pure=False)
+            future = self._submit(_sum, shards, rows, [task.at(piece.place) for piece in some], zero)
             n_rows[future.key] = sum(piece.place.stop - piece.place.start for piece in some)
             return future
 
@@ -263,6 +255,12 @@ class DaskEngine:
                 parts.append(self.client.submit(_add, parts.pop(), parts.pop(), pure=False))
         found: Arrays = parts[0].result()
         return found
+
+    def _submit(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """A task; dask need not warn of large arguments: they are what its rows need, and go to one worker."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            return self.client.submit(work, *arguments, pure=False)
 
     def finished(self, futures: Iterator[Any]) -> Iterator[Any]:
         """Futures as they finish, in any order; more are sent as others come back."""
@@ -301,14 +299,6 @@ def _sent(shard: Shard) -> Any:
     if isinstance(shard, TransformedShard):
         return _sent(shard.shard), shard.f
     return shard.future if isinstance(shard, RemoteShard) else shard
-
-
-@contextmanager
-def _large_arguments() -> Iterator[None]:
-    """Do not warn of large arguments: they are what the rows of a task need, and each goes to one worker."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sending large graph")
-        yield
 
 
 def _blocks(given: Any, rows: slice | NDArray[np.int64]) -> Iterator[tuple[slice, Block]]:
@@ -371,9 +361,7 @@ def _remote_rows(
     """The rows of futures of two-dimensional arrays, one after the other; each is checked where it is."""
     checked = [client.submit(_checked, future, f"block {i}", pure=False) for i, future in enumerate(futures)]
     names = None if classes is None else tuple(classes)
-    facts = client.gather(
-        [client.submit(lambda block: (block.shape, block.dtype), rows, pure=False) for rows in checked]
-    )
+    facts = client.gather([client.submit(lambda block: (block.shape, block.dtype), one, pure=False) for one in checked])
     for i, (shape, dtype) in enumerate(facts):
         if shape[1] != facts[0][0][1] or dtype != facts[0][1]:
             raise InputError(

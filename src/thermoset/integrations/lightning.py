@@ -18,19 +18,13 @@ from thermoset.io.files import FilePath, as_path, check_targets, errors_about, k
 if TYPE_CHECKING:
     from lightning.pytorch import LightningModule, Trainer
 
-__all__ = ["LogitsWriter"]
-
-PACKAGES = (
-    "lightning.pytorch",
-    "pytorch_lightning",
-)  # the same code by two names, of which each has classes of its own
-
 
 def _base() -> Any:
-    """The callback of the package that is in use, else of the one that is installed."""
-    loaded = [name for name in PACKAGES if sys.modules.get(name)]
-    installed = [name for name in PACKAGES if find_spec(name.partition(".")[0])]
-    package = (*loaded, *installed, *PACKAGES)[0]
+    """The callback of the package in use, else of the one installed: one code by two names, each with its classes."""
+    names = ("lightning.pytorch", "pytorch_lightning")
+    loaded = [name for name in names if sys.modules.get(name)]
+    installed = [name for name in names if find_spec(name.partition(".")[0])]
+    package = (*loaded, *installed, *names)[0]
     return need(f"{package}.callbacks", "lightning", "LogitsWriter").BasePredictionWriter
 
 

@@ -18,8 +18,7 @@ from thermoset.integrations.batches import Predictor
 from thermoset.io.files import FilePath, as_path, errors_about, need
 from thermoset.predictor import TwoTemperaturePredictor
 
-FLAVOR = "thermoset"
-DOCUMENT, REPORT = "predictor.json", "report.html"
+_DOCUMENT = "predictor.json"
 
 
 def save_model(
@@ -62,15 +61,17 @@ def save_model(
         raise InputError("must be a fitted TwoTemperaturePredictor.", name="predictor")
     model = mlflow.models.Model() if mlflow_model is None else mlflow_model
     document = predictor.document_
-    model.add_flavor(FLAVOR, thermoset_version=__version__, data=f"data/model/{DOCUMENT}", classes=document.n_classes)
+    model.add_flavor(
+        "thermoset", thermoset_version=__version__, data=f"data/model/{_DOCUMENT}", classes=document.n_classes
+    )
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder, "model")
         data.mkdir()
-        predictor.save(data / DOCUMENT)
+        predictor.save(data / _DOCUMENT)
         if report is not None:
             page = as_path(report)
             with errors_about(page, "read"):
-                shutil.copyfile(page, data / REPORT)
+                shutil.copyfile(page, data / "report.html")
         pyfunc.save_model(
             str(as_path(path)),
             loader_module="thermoset.integrations.mlflow",
@@ -95,7 +96,7 @@ def log_model(predictor: TwoTemperaturePredictor, name: str = "thermoset", **opt
 def load_model(model_uri: str) -> TwoTemperaturePredictor:
     """The predictor itself, from a folder or any address that MLflow knows (`runs:/...`, `models:/...`)."""
     artifacts = need("mlflow.artifacts", "mlflow", "loading an MLflow model")
-    return TwoTemperaturePredictor.load(Path(artifacts.download_artifacts(str(model_uri)), "data", "model", DOCUMENT))
+    return TwoTemperaturePredictor.load(Path(artifacts.download_artifacts(str(model_uri)), "data", "model", _DOCUMENT))
 
 
 def _signature(predictor: TwoTemperaturePredictor) -> Any:
@@ -107,11 +108,10 @@ def _signature(predictor: TwoTemperaturePredictor) -> Any:
     if document.group_names is not None:
         inputs.append(column("string", "groups"))
     label = "long" if document.classes is None else "string"
-    made = [column(label, "label"), column("double", "confidence"), column(types.Array(label), "set")]
-    made.append(column("long", "size"))
-    if document.answers is not None:
-        made.append(column("string", "action"))
-    return models.ModelSignature(inputs=types.Schema(inputs), outputs=types.Schema(made))
+    kinds = {"label": label, "confidence": "double", "set": types.Array(label), "size": "long"}
+    kinds |= {} if document.answers is None else {"action": "string"}
+    outputs = [column(kind, name) for name, kind in kinds.items()]
+    return models.ModelSignature(inputs=types.Schema(inputs), outputs=types.Schema(outputs))
 
 
 class _Served:
@@ -135,4 +135,4 @@ class _Served:
 
 def _load_pyfunc(path: str) -> _Served:
     """Called by MLflow with the path of the data."""
-    return _Served(Path(path, DOCUMENT))
+    return _Served(Path(path, _DOCUMENT))

@@ -20,12 +20,8 @@ from thermoset.integrations.onnx import to_onnx
 from thermoset.io.files import FilePath, as_path, check_folder, check_targets, errors_about, write_all
 from thermoset.predictor import TwoTemperaturePredictor
 
-RUNTIME_VERSION = "1.30.0"
-"""The version of onnxruntime-web that pages are tried with."""
-
+RUNTIME_VERSION = "1.30.0"  # of onnxruntime-web; with newer ones pages have not been tried
 WEB_FILES = ("index.html", "about.json", "predictor.onnx")
-"""What is written besides the files of the runtime."""
-
 RUNTIME_FILES = ("ort.wasm.min.js", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
 _SECONDS = 600  # that npm has for 33 MB
 
@@ -61,30 +57,25 @@ def to_web(predictor: TwoTemperaturePredictor, folder: FilePath, *, runtime: Fil
     with errors_about(out, "written"):
         check_folder(out)
     check_targets([out / name for name in (*WEB_FILES, *RUNTIME_FILES)], [])
-    model = to_onnx(predictor, dtype="float64")  # what a csv or npy file holds, exactly
+    model, document = to_onnx(predictor, dtype="float64"), predictor.document_  # exactly what csv and npy files hold
+    about = {
+        "title": document.recipe.title,
+        "temperature": document.temperature,
+        "coverage": 1 - float(document.alpha),
+        "classes": list(document.classes or map(str, range(document.n_classes))),
+        "actions": document.answers is not None,
+        "lines": list(document.answer_lines),
+        "kind": document.input_kind,
+    }
     contents = {
         "index.html": files("thermoset.integrations").joinpath("web.html").read_bytes(),
-        "about.json": json.dumps(_about(predictor), ensure_ascii=False, indent=1).encode(),
+        "about.json": json.dumps(about, ensure_ascii=False, indent=1).encode(),
         "predictor.onnx": model.SerializeToString(),
         **_runtime_files(runtime),
     }
     with errors_about(out, "written"):
         out.mkdir(parents=True, exist_ok=True)
         return write_all(out, contents)
-
-
-def _about(predictor: TwoTemperaturePredictor) -> dict[str, object]:
-    """What the page says of the predictor."""
-    made = predictor.document_
-    return {
-        "title": made.recipe.title,
-        "temperature": made.temperature,
-        "coverage": 1 - float(made.alpha),
-        "classes": list(made.classes or map(str, range(made.n_classes))),
-        "actions": made.answers is not None,
-        "lines": list(made.answer_lines),
-        "kind": made.input_kind,
-    }
 
 
 def _runtime_files(given: FilePath | None) -> dict[str, bytes]:

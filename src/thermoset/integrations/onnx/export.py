@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import onnx
 from google.protobuf.message import DecodeError
@@ -100,14 +100,28 @@ def to_onnx(
     before = None if after is None else read_before(after, logits, program.n_classes)
     if before is None and logits is not None:
         raise InputError(f"logits={quoted(logits)} names an output of the model in after=, but no model was given.")
-    version = _opset(opset, before)
-    made = _model(program, _dtype(dtype, before), u, version)
+    newest = min(OPSETS[-1], defs.onnx_opset_version())
+    if opset is None:
+        version = OPSETS[0] if before is None else min(max(before.opset, OPSETS[0]), newest)
+    else:
+        version = whole_number(opset, "opset", OPSETS[0], newest, "Omit it.")
+    if before is None:
+        _check_choice("dtype", dtype or _DTYPES[0], _DTYPES)
+    elif dtype not in (None, before.dtype):
+        raise InputError(f"dtype is {quoted(dtype)}, but the model gives logits of type {before.dtype}. Omit it.")
+    made = _model(program, dtype or (_DTYPES[0] if before is None else before.dtype), u, version)
     if before is not None:
         made = before.joined(made, version)
     _describe(made, predictor.document_)
     checker.check_model(made, full_check=before is None)  # of the classifier it is not ours to complain about shapes
     if target is not None:
-        _write(target, made)
+        if (size := made.ByteSize()) > _LARGEST:
+            raise InputError(
+                f"{target}: the joined model has {size:,} bytes, but an ONNX file holds at most {_LARGEST:,}. Export "
+                "the predictor alone, and let the server run one after the other."
+            )
+        with errors_about(target, "written"), write_whole(target) as stream:
+            stream.write(made.SerializeToString())
     return made
 
 
@@ -169,33 +183,6 @@ def _check_choice(name: str, given: object, known: tuple[str, ...]) -> None:
         raise InputError(f"{name} must be {', '.join(map(repr, known[:-1]))} or {known[-1]!r}; got {quoted(given)}.")
 
 
-def _opset(asked: int | None, before: "Before | None") -> int:
-    newest = min(OPSETS[-1], defs.onnx_opset_version())
-    if asked is None:
-        return OPSETS[0] if before is None else min(max(before.opset, OPSETS[0]), newest)
-    return whole_number(asked, "opset", OPSETS[0], newest, "Omit it.")
-
-
-def _dtype(asked: str | None, before: "Before | None") -> str:
-    if before is None:
-        _check_choice("dtype", asked or _DTYPES[0], _DTYPES)
-        return asked or _DTYPES[0]
-    if asked is not None and asked != before.dtype:
-        raise InputError(f"dtype is {quoted(asked)}, but the model gives logits of type {before.dtype}. Omit it.")
-    return before.dtype
-
-
-def _write(target: Path, model: ModelProto) -> None:
-    size = model.ByteSize()
-    if size > _LARGEST:
-        raise InputError(
-            f"{target}: the joined model has {size:,} bytes, but an ONNX file holds at most {_LARGEST:,}. Export the "
-            "predictor alone, and let the server run one after the other."
-        )
-    with errors_about(target, "written"), write_whole(target) as stream:
-        stream.write(model.SerializeToString())
-
-
 # ---- a classifier in front of the predictor: finding its logits, and joining the two graphs --------------------------
 
 
@@ -210,7 +197,17 @@ class Before:
 
     def joined(self, after: ModelProto, opset: int) -> ModelProto:
         """The classifier with the predictor behind it; its own outputs stay."""
-        first, logits = self._renamed(_converted(self.model, self.opset, opset))
+        first, logits = self.model, self.logits
+        if opset != self.opset:
+            try:
+                first = version_converter.convert_version(first, opset)
+            except (RuntimeError, ValueError) as error:
+                raise InputError(
+                    f"the model uses opset {self.opset} and cannot be converted to {opset} ({reason(error)}). "
+                    f"Export it again with opset {opset}, or choose another with opset=."
+                ) from None
+        if {name for node in first.graph.node for name in node.output} & {*OUTPUTS, "action"}:  # names of ours
+            first, logits = compose.add_prefix(first, _BEFORE, rename_inputs=False), _BEFORE + logits
         first.ir_version = after.ir_version = max(first.ir_version, after.ir_version)
         kept = [value.name for value in first.graph.output]
         try:
@@ -219,13 +216,6 @@ class Before:
             )
         except (ValueError, onnx.checker.ValidationError) as error:
             raise InputError(f"the model cannot be joined to the predictor ({reason(error)}).") from None
-
-    def _renamed(self, model: ModelProto) -> tuple[ModelProto, str]:
-        """The model with names that do not get in the way of ours."""
-        names = {name for node in model.graph.node for name in node.output}
-        if not names.intersection((*OUTPUTS, "action")):
-            return model, self.logits
-        return compose.add_prefix(model, _BEFORE, rename_inputs=False), _BEFORE + self.logits
 
 
 def read_before(given: FilePath | ModelProto, named: str | None, n_classes: int) -> Before:
@@ -285,20 +275,14 @@ def _check_logits(model: ModelProto, value: ValueInfoProto, n_classes: int) -> N
             f"output {quoted(value.name)} of the model is {_shape_text(value)}; the predictor needs floating-point "
             f"logits of shape (n, {n_classes})."
         )
-    made_by = _maker(model, value.name)
-    if made_by in _PROBABILITIES:
-        raise InputError(
-            f"output {quoted(value.name)} of the model comes out of a {made_by}: those are probabilities, but the "
-            f"predictor takes the logits before it. Name the value that holds them: {_OPTION}."
-        )
-
-
-def _maker(model: ModelProto, name: str) -> str:
-    """The operator that a value comes from, seen through those that change nothing."""
-    made_by = {output: node for node in model.graph.node for output in node.output}
+    made_by, name = {output: node for node in model.graph.node for output in node.output}, value.name
     while name in made_by and made_by[name].op_type in _PASSING:
         name = made_by[name].input[0]
-    return made_by[name].op_type if name in made_by else ""
+    if name in made_by and (kind := made_by[name].op_type) in _PROBABILITIES:
+        raise InputError(
+            f"output {quoted(value.name)} of the model comes out of a {kind}: those are probabilities, but the "
+            f"predictor takes the logits before it. Name the value that holds them: {_OPTION}."
+        )
 
 
 def _could_be(value: ValueInfoProto, n_classes: int) -> bool:
@@ -315,22 +299,5 @@ def _could_be(value: ValueInfoProto, n_classes: int) -> bool:
 def _shape_text(value: ValueInfoProto) -> str:
     tensor = value.type.tensor_type
     kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower() if tensor.elem_type else "no tensor"
-    dims = ", ".join(_dim_text(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else "?"
-    return f"({kind}, shape ({dims}))"
-
-
-def _dim_text(dim: Any) -> str:
-    return str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"
-
-
-def _converted(model: ModelProto, given: int, wanted: int) -> ModelProto:
-    """The model in another opset."""
-    if given == wanted:
-        return model
-    try:
-        return version_converter.convert_version(model, wanted)
-    except (RuntimeError, ValueError) as error:
-        raise InputError(
-            f"the model uses opset {given} and cannot be converted to {wanted} ({reason(error)}). "
-            f"Export it again with opset {wanted}, or choose another with opset=."
-        ) from None
+    sizes = (str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim)
+    return f"({kind}, shape ({', '.join(sizes) if tensor.HasField('shape') else '?'}))"

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.arrays import Pairs, pairs
+from thermoset.arrays import pairs
 from thermoset.calibration.classes import ClassCorrection
 from thermoset.calibration.confidence import ABOVE, HIGHEST, LOWEST, ConfidenceMap
 from thermoset.data.groups import read_groups
 from thermoset.errors import InputError
-from thermoset.integrations.program.operations import N_LOGITS, Array, Operations, Ranking, u_of_rows
+from thermoset.integrations.program.operations import N_LOGITS, Array, Operations, u_of_rows
 from thermoset.integrations.program.sets import Batch, Named, SetProgram
 from thermoset.predictor.document import Document
 from thermoset.predictor.sets import Inference
@@ -46,7 +46,6 @@ class DecidedOutputs(NamedTuple):
 
 
 OUTPUTS = Outputs._fields
-"""The names of the outputs, in order; "action" comes after them where there is an answer rule."""
 
 
 class Program:
@@ -80,11 +79,14 @@ class Program:
             )
         self._by_class = by_class or not score.by_rank
         corrected, self._cut = made.correction is not None, known.answers
+        thresholds = known.thresholds.ravel()
+        if made.group_names is not None and recipe.fallback is None:
+            thresholds = np.append(thresholds, pairs(np.inf, np.inf))  # of unseen groups: an engine cannot refuse a row
         how: dict[str, Any] = {
             "keep_top": not recipe.allow_empty,
             "room": 8.0 * max(1.0, 1.0 / recipe.temperature) if corrected else 1.0,
         }
-        self._sets = SetProgram(recipe.temperature, _thresholds(known), score, made.n_classes, **how)
+        self._sets = SetProgram(recipe.temperature, thresholds, score, made.n_classes, **how)
         self._top_sets: SetProgram | None = None
         if self._cut is not None and self._cut.top is not None:
             top = self._cut.top.ravel()
@@ -129,8 +131,13 @@ class Program:
         ranking = ops.rank(z, whole=self._by_class) if self._sorts else None
         label = ops.top_label(z) if ranking is None else ops.as_row(ops.columns(ranking.labels, 0, 1))
         draw: Array = 1.0  # deterministic
-        if self.draws:
-            draw = self._drawn(ops, constants, raw, None if self._corrects else ranking) if u is None else u
+        if self.draws and u is None:
+            n_logits = min(N_LOGITS, self.n_classes)
+            known = None if ranking is None or self._corrects else ops.columns(ranking.logits, 0, n_logits)
+            largest = ops.largest(raw, n_logits) if known is None else known
+            draw = u_of_rows(ops, largest, n_logits, constants["seed"])
+        elif self.draws:
+            draw = u
         batch = Batch(z, top, label, ranking, draw, self._group(ops, groups))
         usable = ops.total(probabilities) > 0.0  # one number that is NaN, or infinite, makes them all NaN
         odds = None if self._map is None and self._cut is None else self._odds(ops, constants, batch)
@@ -142,8 +149,10 @@ class Program:
             answered = self._answered(odds) & usable
             sets = self._what_people_see(ops, constants, batch, odds, answered, sets)
         sets = sets & usable
-        if self._weighs:
-            probabilities = _reweighted(ops, constants["ratio"], probabilities)
+        if self._weighs:  # a row that no class explains stays as it is
+            weighted = probabilities * constants["ratio"]
+            total = ops.total(weighted)
+            probabilities = ops.where(total > 0.0, weighted / ops.where(total > 0.0, total, 1.0), probabilities)
             label = ops.top_label(probabilities)
         found = Outputs(
             ops.where(ops.as_row(usable), label, -1),
@@ -203,12 +212,6 @@ class Program:
         known = len(self.group_names)
         return ops.where((groups >= 0) & (groups < known), groups, known)
 
-    def _drawn(self, ops: Operations, constants: Named, z: Array, ranking: Ranking | None) -> Array:
-        """U (n, 1) of each row, from the seed."""
-        n_logits = min(N_LOGITS, self.n_classes)
-        largest = ops.largest(z, n_logits) if ranking is None else ops.columns(ranking.logits, 0, n_logits)
-        return u_of_rows(ops, largest, n_logits, constants["seed"])
-
 
 class TopOdds(NamedTuple):
     """Of each row: the log-odds of its top label (n, 1), where that is (n, C), the weights of the others and their sum.
@@ -265,20 +268,6 @@ def _exportable(predictor: object) -> Document:
             "weight and on all conformal scores. Recalibrate it without weights."
         )
     return made
-
-
-def _reweighted(ops: Operations, ratio: Array, probabilities: Array) -> Array:
-    """Probabilities under other class shares; a row that no class explains stays as it is, as one without an answer."""
-    weighted = probabilities * ratio
-    total = ops.total(weighted)
-    return ops.where(total > 0.0, weighted / ops.where(total > 0.0, total, 1.0), probabilities)
-
-
-def _thresholds(known: Inference) -> Pairs:
-    """The thresholds; those by group with one more, of groups that have none: an engine cannot refuse a row."""
-    found: Pairs = known.thresholds.ravel()
-    without = known.document.group_names is not None and known.recipe.fallback is None
-    return np.append(found, pairs(np.inf, np.inf)) if without else found
 
 
 def group_codes(predictor: "TwoTemperaturePredictor", groups: Any) -> NDArray[np.int64]:

@@ -57,24 +57,13 @@ class Cut:
 
 
 def band_of(score: Score, n_classes: int) -> float:
-    """A bound of the rounding error of a value, in any engine: of a sum of C shares, and of what is added by rank.
-
-    >>> from thermoset.scores import APS
-    >>> band_of(APS(), 1000) < 1e-12
-    True
-    """
+    """A bound of the rounding error of a value, in any engine: of a sum of C shares, and of what is added by rank."""
     unit = score.terms.unit if score.compiled else 0.0
     return 4e-16 * (n_classes + 64) * (1.0 + unit * n_classes)
 
 
 def cut_of(thresholds: Pairs, score: Score, n_classes: int, room: float = 1.0) -> Cut:
-    """The thresholds of a predictor, (1,) or (C,), with the room that rounding needs, and `room` times as much.
-
-    >>> from thermoset.scores import TopK
-    >>> cut = cut_of(np.array([1.9 + 2.0j]), TopK(), 10)
-    >>> bool(cut.low[0] < 1.9 < cut.high[0]), [round(float(scale.floor[0]), 6) for scale in cut.scales]  # e**-2
-    (True, [0.135335])
-    """
+    """The thresholds of a predictor, (1,) or (C,), with `room` times the room that rounding needs."""
     value, band = thresholds.real, room * band_of(score, n_classes)
     tie = score.export_ties(value, thresholds.imag, score.offsets(n_classes))
     infinite, finite = np.isposinf(value), np.isfinite(tie)

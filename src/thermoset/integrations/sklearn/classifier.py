@@ -172,8 +172,8 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most likely class of each row, as a label of `classes_`."""
-        labels: NDArray[Any] = self.classes_[self._made.predict(self.logits(X))]
-        return labels
+        columns = self._made.predict(self.logits(X))
+        return np.asarray(self.classes_[columns])
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Calibrated probabilities, (n, C), in the order of `classes_`."""
