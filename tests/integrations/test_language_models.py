@@ -317,7 +317,8 @@ def test_a_real_pipeline():
     tokenizers = require("tokenizers", "frameworks")
     words = {"[UNK]": 0, "[PAD]": 1, "good": 2, "bad": 3}
     tokenizer = hugging.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizers.Tokenizer(tokenizers.models.WordLevel(words, "[UNK]")), pad_token="[PAD]"
+        tokenizer_object=tokenizers.Tokenizer(tokenizers.models.WordLevel(words, "[UNK]")),
+        pad_token="[PAD]",  # noqa: S106 - no password
     )
     torch.manual_seed(0)
     config = hugging.DistilBertConfig(vocab_size=4, dim=8, n_layers=1, n_heads=1, hidden_dim=8, num_labels=5)
