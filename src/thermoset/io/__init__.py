@@ -6,8 +6,7 @@ all else is written once on that. No code of a file is ever run, and a file is w
 `thermoset.open` takes many files as one set of rows.
 """
 
-from thermoset.io.finding import found_shards
-from thermoset.io.formats import FORMATS, READABLE, SUFFIXES
+from thermoset.io.formats import FORMATS, READABLE, SUFFIXES, found_shards
 from thermoset.io.loading import files_of, load, read_partial_labels, read_values, save
 from thermoset.io.opening import open_blocks
 from thermoset.io.predictions import PREDICTION_SUFFIXES, open_predictions

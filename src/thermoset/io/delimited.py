@@ -1,8 +1,7 @@
 """Csv and tsv, plain or packed: a header line, a column for each class, and columns `label` and `groups`.
 
-Or a column `logits` (or `logit`) whose cells are lists, as JSON or as NumPy prints arrays: `timm`'s inference script
-writes that. Python's csv module reads it all, so that nothing else needs to be installed and a cell that is wrong is
-named by its line.
+Or a column `logits` (or `logit`) whose cells are lists, as JSON or as NumPy prints arrays, as `timm` writes them.
+Python's csv module reads it all, so that no extra is needed and a cell that is wrong is named by its line.
 """
 
 import csv
@@ -16,7 +15,7 @@ from functools import partial
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
@@ -50,17 +49,12 @@ def _text_errors() -> Iterator[None]:
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield lines that are not blank, with their numbers."""
-    with _open_text(path) as stream:
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as stream:
         reader = csv.reader(stream, strict=True, delimiter=_delimiter(path))
         for cells in reader:
             if cells:
                 yield reader.line_num, cells
-
-
-def _open_text(path: Path) -> TextIO:
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")
 
 
 def _delimiter(path: Path) -> str:
@@ -260,21 +254,21 @@ def _check_readable(header: list[str], columns: list[str]) -> None:
 def read_shares(path: FilePath) -> dict[str, float]:
     """Class shares by name or column number: lines of csv with a class and its share, or a JSON object of shares."""
     source, suffix = existing(path, (".csv", ".json"))
-    content, shares = read_at_most(source, _SHARES_BYTES), dict[str, float]()
+    content = read_at_most(source, _SHARES_BYTES)
     with errors_about(source), _text_errors():
         if suffix == ".json":
             try:
                 found: Any = msgspec.json.decode(content)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise FileFormatError(f"is not a JSON document ({reason(error)}).") from None
-            found = {str(column): share for column, share in enumerate(found)} if isinstance(found, list) else found
-            try:
-                return msgspec.convert(found, dict[str, float])
+                by_class = {str(column): share for column, share in enumerate(found)} if type(found) is list else found
+                return msgspec.convert(by_class, dict[str, float])
             except (msgspec.ValidationError, OverflowError) as error:
                 said = f'must be an object of shares by class, such as {{"cat": 0.7, "dog": 0.3}} ({reason(error)})'
                 raise FileFormatError(f"{said}.") from None
-        lines = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
-        for number, cells in enumerate(lines, start=1):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise FileFormatError(f"is not a JSON document ({reason(error)}).") from None
+        shares: dict[str, float] = {}
+        text = io.StringIO(content.decode("utf-8-sig"), newline="")
+        for number, cells in enumerate(csv.reader(text, strict=True), start=1):
             if cells and len(cells) != 2:
                 raise FileFormatError(f"line {number} must be a class and its share; got {len(cells)} cells.")
             if not cells or (number == 1 and not is_number(cells[1])):  # names of columns

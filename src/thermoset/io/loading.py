@@ -27,9 +27,8 @@ from thermoset.io.files import (
     known_suffix,
     read_at_most,
 )
-from thermoset.io.finding import Where, found_shards
-from thermoset.io.formats import SUFFIXES, format_of
-from thermoset.io.numpy import npy_column, siblings
+from thermoset.io.formats import SUFFIXES, Where, format_of, found_shards
+from thermoset.io.numpy import SIBLINGS, npy_column, sibling
 from thermoset.io.roles import checked_columns, named_column, numbered, request
 from thermoset.io.roles import read_values as values_of
 from thermoset.io.source import Source, hive_value, open_source, open_table
@@ -48,7 +47,7 @@ def files_of(path: FilePath) -> tuple[Path, ...]:
     ['val_logits.npy', 'val_labels.npy', 'val_classes.npy', 'val_groups.npy']
     """
     named = as_path(path)
-    return (named, *siblings(named)) if named.suffix.lower() == ".npy" else (named,)
+    return (named, *(sibling(named, name) for name in SIBLINGS if named.suffix.lower() == ".npy"))
 
 
 def load(

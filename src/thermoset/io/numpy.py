@@ -17,7 +17,6 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from thermoset.data.reading import GROUPS, LABELS, NAMES
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import write_whole
 from thermoset.io.roles import Request
@@ -28,6 +27,7 @@ _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0
 # A header is a Python literal: what its tokenizer, parser and numpy.dtype raise for nonsense (KeyError: the version).
 _BAD_HEADER = (ValueError, TypeError, SyntaxError, KeyError, EOFError, TokenError, RecursionError, MemoryError)
 _BAD_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError, OverflowError)
+SIBLINGS = ("labels", "classes", "groups")
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 
 
@@ -84,7 +84,7 @@ def read_npy(path: Path, request: Request) -> Table:
 def beside(path: Path, request: Request) -> dict[str, Column]:
     """What npy files next to an array hold: labels, class names, groups, and what the user has named."""
     found: dict[str, Column] = {}
-    for name in dict.fromkeys((LABELS[0], NAMES[0], GROUPS[0], *request.named)):
+    for name in dict.fromkeys((*SIBLINGS, *request.named)):
         file = sibling(path, name)
         if file.exists():
             found[name] = npy_column(file)
@@ -101,19 +101,14 @@ def sibling(path: Path, what: str) -> Path:
     return array.with_name(f"{array.stem}_{what}{array.suffix}")
 
 
-def siblings(path: Path) -> tuple[Path, ...]:
-    """The files of labels, class names and groups that belong to an array."""
-    return tuple(sibling(path, name) for name in ("labels", "classes", "groups"))
-
-
 def write_npy(path: Path, table: Table) -> None:
     """Write logits, and what belongs to them next to them; each file is whole or absent, logits come last."""
     arrays = as_arrays(table)
     logits = arrays.pop("logits", None)
     if logits is None:
         raise InputError("npy cannot hold the largest logits of rows. Save as npz or parquet.")
-    for file, name in zip(siblings(path), ("labels", "classes", "groups"), strict=True):
-        if name not in arrays and file.exists():
+    for name in SIBLINGS:
+        if name not in arrays and (file := sibling(path, name)).exists():
             raise InputError(f"{file.name} exists and would be read with it. Remove it or choose another name.")
     for name, array in {**arrays, "logits": logits}.items():
         with write_whole(path if name == "logits" else sibling(path, name)) as stream:

@@ -15,7 +15,7 @@ from thermoset.data.guards import warn_of_probabilities
 from thermoset.data.stored import StoredLogits
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import MOST_BYTES, FilePath, errors_about, existing
-from thermoset.io.finding import Where, found_shards
+from thermoset.io.formats import Where, found_shards
 from thermoset.io.loading import VALUE_SUFFIXES, column_or_file, groups_in, is_value_file, labels_in
 from thermoset.io.roles import request, texts
 from thermoset.io.source import Source, open_source

@@ -1,19 +1,7 @@
 """Files of predictions, written in blocks of rows: label, confidence and prediction set of every row.
 
-| suffix | content |
-|---|---|
-| `.parquet` | columns `label`, `confidence`, `set` (lists), `size` |
-| `.csv` | columns `label`, `confidence`, `size`, `set`; a set is a JSON list in one cell |
-| `.jsonl` | one object a line: `label`, `confidence`, `set`, `size` |
-
-Labels are class names where there are names, else column numbers. Where rows have ids, their column (key) comes first,
-called `id` unless it has another name, then `group`, as text, where rows have groups. A set lists its labels in the
-order of the columns. Confidences are written as the float64 they equal, and are read back exactly. Where the predictor
-has an answer rule, `action` follows: answer, choose or review.
-
-Where p-values are written, `credibility` and `conformal_confidence` (see `conformal.p_summary`) and the p-values of all
-classes follow: a list `p` in parquet, columns `p_<class>` in csv, an object `p` by class in jsonl (a list where classes
-have no names).
+`docs/file-formats.md` has the columns of each kind. Labels are class names where there are names, else column numbers;
+a set lists its labels in the order of the columns; confidences are read back exactly.
 """
 
 import csv
@@ -38,7 +26,12 @@ from thermoset.levels import p_summary
 from thermoset.quoting import quoted
 
 Names = tuple[str, ...] | None
-"""Class names, in the order of the columns."""
+IdKind = Literal["number", "text"]
+
+P_COLUMNS = ("credibility", "conformal_confidence", "p")  # where p-values are written
+TAKEN = frozenset(("label", "confidence", "size", "set", "action", "group", *P_COLUMNS))
+PIECE = 1 << 20  # cells of `sets` that are turned into lists at a time, however many rows come at once
+ROW_GROUP_BYTES = 1 << 24  # rows of parquet wait until there are so many: small row groups are slow to read
 
 
 class PredictionBlock(NamedTuple):
@@ -49,6 +42,14 @@ class PredictionBlock(NamedTuple):
     size: NDArray[np.int32]
     members: NDArray[np.int32]
     offsets: NDArray[np.int64]
+
+    def named(self, names: Names) -> tuple[list[Any], list[list[Any]]]:
+        """Labels and sets as they are written."""
+        labels, members = (
+            places.tolist() if names is None else [names[place] for place in places.tolist()]
+            for places in (self.label, self.members)
+        )
+        return labels, [members[begin:end] for begin, end in pairwise(self.offsets.tolist())]
 
 
 def prediction_block(label: NDArray[Any], confidence: NDArray[Any], sets: NDArray[Any]) -> PredictionBlock:
@@ -61,29 +62,15 @@ def prediction_block(label: NDArray[Any], confidence: NDArray[Any], sets: NDArra
     return PredictionBlock(label.astype(np.int32), confidence.astype(np.float64), size, members, offsets)
 
 
-def joined_blocks(blocks: Sequence[PredictionBlock]) -> PredictionBlock:
-    """The rows of all blocks, one after another; there may be none."""
-    label, confidence, size, members = (
-        np.concatenate([np.empty(0, dtype), *(block[place] for block in blocks)])
-        for place, dtype in enumerate((np.int32, np.float64, np.int32, np.int32))
-    )
-    offsets = np.concatenate([[0], np.cumsum(size, dtype=np.int64)])
-    return PredictionBlock(label, confidence, size, members, offsets)
-
-
 class ArrowPredictions:
-    """Predictions as columns of Arrow; labels are names where classes have names, else column numbers."""
+    """Predictions as columns of Arrow."""
 
     def __init__(self, arrow: ModuleType, names: Names) -> None:
         self._arrow = arrow
         self._texts = None if names is None else arrow.array(names, arrow.string())
         kind = arrow.int32() if names is None else arrow.string()
         self.types = {"label": kind, "confidence": arrow.float64(), "set": arrow.list_(kind), "size": arrow.int32()}
-
-    @property
-    def label_bytes(self) -> int:
-        """About what a label of a set takes."""
-        return 4 if self._texts is None else 4 + self._texts.nbytes // len(self._texts)
+        self.label_bytes = 4 if self._texts is None else 4 + self._texts.nbytes // len(self._texts)
 
     def columns(self, block: PredictionBlock) -> dict[str, Any]:
         """The columns of a block, by name, in the order and with the types of `types`."""
@@ -95,16 +82,6 @@ class ArrowPredictions:
     def _labels(self, numbers: NDArray[np.int32]) -> Any:
         places = self._arrow.array(numbers)
         return places if self._texts is None else self._texts.take(places)
-
-
-IdKind = Literal["number", "text"]
-
-P_COLUMNS = ("credibility", "conformal_confidence", "p")
-"""What files hold besides, where p-values are written."""
-
-PIECE = 1 << 20  # cells of `sets` that are turned into lists at a time, however many rows come at once
-TAKEN = frozenset(("label", "confidence", "size", "set", "action", "group", *P_COLUMNS))  # names of columns and keys
-ROW_GROUP_BYTES = 1 << 24  # rows of parquet wait until there are so many: small row groups are slow to read
 
 
 class Layout(NamedTuple):
@@ -123,18 +100,22 @@ class Layout(NamedTuple):
         return [*([] if self.ids is None else [self.id_column]), *(["group"] if self.groups else [])]
 
     @property
+    def after(self) -> list[str]:
+        """Names of the columns that come after them."""
+        return [*(["action"] if self.actions else []), *([] if self.n_p is None else P_COLUMNS)]
+
+    @property
     def p_names(self) -> list[str]:
         """A name for each class that has a p-value."""
         return list(map(str, range(self.n_p or 0))) if self.names is None else list(self.names)
 
 
 class Rows(NamedTuple):
-    """Checked predictions, with what comes before and after them: ids, groups; actions; p-values."""
+    """Checked predictions, and what comes before and after them: a list for each column; p-values by row."""
 
     found: PredictionBlock
     before: list[list[Any]]
-    actions: list[list[str]]
-    p: tuple[NDArray[np.float64], ...]  # as `P_COLUMNS` names them
+    after: list[Any]
 
 
 Write = Callable[[Rows], None]
@@ -200,13 +181,8 @@ class PredictionWriter:
         ):
             if (given is not None) != wanted:
                 raise InputError(f"{what} must be given if the file was opened for it, and only then.", name=what)
-        before = [
-            list(one) for one in (ids, None if groups is None else read_groups(groups, n_rows)) if one is not None
-        ]
-        kind = int if layout.ids == "number" else str
-        if ids is not None and (len(before[0]) != n_rows or not all(isinstance(one, kind) for one in before[0])):
-            wanted_kind = "whole numbers" if kind is int else "texts"
-            raise InputError(f"ids must be {n_rows} {wanted_kind}, one per row; got {len(before[0])}, or another type.")
+        before = [] if ids is None else [_checked_ids(ids, n_rows, layout.ids)]
+        before += [] if groups is None else [list(read_groups(groups, n_rows))]
         if actions is not None and len(actions) != n_rows:
             raise InputError(f"actions must be {n_rows} texts, one per row; got {len(actions)}.")
         table = None if p is None else np.asarray(p, dtype=np.float64)
@@ -216,13 +192,39 @@ class PredictionWriter:
             )
         step = max(1, PIECE // max(1, self._n_classes))
         with errors_about(self._path, "written"):
-            for first in range(0, n_rows, step):
-                some = slice(first, first + step)
+            for some in (slice(first, first + step) for first in range(0, n_rows, step)):
                 found = prediction_block(*(part[some] for part in parts))
-                p_values = () if table is None else (*p_summary(table[some])[1:], table[some])
-                done = [] if actions is None else [list(actions[some])]
-                self._write(Rows(found, [column[some] for column in before], done, p_values))
+                after: list[Any] = [] if actions is None else [list(actions[some])]
+                if table is not None:
+                    after += [*(one.tolist() for one in p_summary(table[some])[1:]), table[some]]
+                self._write(Rows(found, [column[some] for column in before], after))
                 self.sizes.update(found.size.tolist())
+
+
+def _checked_ids(ids: Sequence[Any], n_rows: int, wanted: IdKind | None) -> list[Any]:
+    found, kind = list(ids), int if wanted == "number" else str
+    if len(found) != n_rows or not all(isinstance(one, kind) for one in found):
+        kinds = "whole numbers" if kind is int else "texts"
+        raise InputError(f"ids must be {n_rows} {kinds}, one per row; got {len(found)}, or another type.")
+    return found
+
+
+def _check(label: NDArray[Any], sure: NDArray[Any], inside: NDArray[Any], n_classes: int | None) -> int:
+    """Refuse what does not fit together; the number of classes."""
+    if inside.ndim != 2 or inside.dtype != np.bool_ or inside.shape[1] != (n_classes or inside.shape[1]):
+        wanted = f"(n, {'C' if n_classes is None else n_classes})"
+        raise InputError(f"sets must be a boolean array {wanted}; got {inside.dtype}, shape {inside.shape}.")
+    n_rows, width = inside.shape
+    for name, values, kinds, wanted in (("labels", label, "iu", "whole numbers"), ("confidence", sure, "f", "floats")):
+        if values.shape != (n_rows,) or (values.dtype.kind not in kinds and n_rows):
+            raise InputError(
+                f"{name} must be {n_rows} {wanted}, one per row; got {values.dtype}, shape {values.shape}."
+            )
+    if n_rows and (label.min() < 0 or label.max() >= width):
+        raise InputError(f"labels must be in 0..{width - 1}; got {label.min()}..{label.max()}.")
+    if not np.isfinite(sure).all():
+        raise InputError("confidence must be finite; got NaN or inf, which JSON cannot hold.")
+    return int(width)
 
 
 @contextmanager
@@ -241,7 +243,7 @@ def open_predictions(
     Parameters
     ----------
     path : path
-        The suffix decides: `.parquet`, `.csv` or `.jsonl`; see `thermoset.io.predictions`.
+        The suffix decides: `.parquet`, `.csv` or `.jsonl`; `docs/file-formats.md` has their columns.
     classes : sequence of str, optional
         Class names, in the order of the columns.
     ids : "number" or "text", optional
@@ -290,36 +292,7 @@ def open_predictions(
             stack.pop_all().close()  # what comes last; then to disk and under its name
 
 
-def _check(label: NDArray[Any], sure: NDArray[Any], inside: NDArray[Any], n_classes: int | None) -> int:
-    """Refuse what does not fit together; the number of classes."""
-    if inside.ndim != 2 or inside.dtype != np.bool_ or inside.shape[1] != (n_classes or inside.shape[1]):
-        wanted = f"(n, {'C' if n_classes is None else n_classes})"
-        raise InputError(f"sets must be a boolean array {wanted}; got {inside.dtype}, shape {inside.shape}.")
-    n_rows, width = inside.shape
-    for name, values, kinds in (("labels", label, "iu"), ("confidence", sure, "f")):
-        if values.shape != (n_rows,) or (values.dtype.kind not in kinds and n_rows):
-            wanted = "whole numbers" if kinds == "iu" else "floats"
-            raise InputError(
-                f"{name} must be {n_rows} {wanted}, one per row; got {values.dtype}, shape {values.shape}."
-            )
-    if n_rows and (label.min() < 0 or label.max() >= width):
-        raise InputError(f"labels must be in 0..{width - 1}; got {label.min()}..{label.max()}.")
-    if not np.isfinite(sure).all():
-        raise InputError("confidence must be finite; got NaN or inf, which JSON cannot hold.")
-    return int(width)
-
-
 # -- formats -----------------------------------------------------------------------------------------------------------
-
-
-def _named(found: PredictionBlock, names: Names) -> tuple[list[Any], list[list[Any]]]:
-    """Labels and sets as they are written: names where classes have names, else column numbers."""
-    labels, members = (
-        places.tolist() if names is None else [names[place] for place in places.tolist()]
-        for places in (found.label, found.members)
-    )
-    return labels, [members[begin:end] for begin, end in pairwise(found.offsets.tolist())]
-
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -327,19 +300,18 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 @contextmanager
 def _csv(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
     def write(rows: Rows) -> None:
-        labels, sets = _named(rows.found, layout.names)
+        labels, sets = rows.found.named(layout.names)
         columns = [*rows.before, labels, rows.found.confidence.tolist(), rows.found.size.tolist(), map(_encode, sets)]
-        p = [column for one in rows.p for column in np.atleast_2d(one.T).tolist()]
-        stream.write(csv_text(zip(*columns, *rows.actions, *p, strict=True)))
+        for one in rows.after:
+            columns += one.T.tolist() if isinstance(one, np.ndarray) else [one]
+        stream.write(_csv_text(zip(*columns, strict=True)))
 
-    after = ["action"] if layout.actions else []
-    p_names = [] if layout.n_p is None else [*P_COLUMNS[:2], *(f"p_{name}" for name in layout.p_names)]
-    stream.write(csv_text([(*layout.before, "label", "confidence", "size", "set", *after, *p_names)]))
+    after = [*layout.after[: -1 if layout.n_p else None], *(f"p_{name}" for name in layout.p_names if layout.n_p)]
+    stream.write(_csv_text([(*layout.before, "label", "confidence", "size", "set", *after)]))
     yield write
 
 
-def csv_text(rows: Any, end: str = "\r\n") -> bytes:
-    """Lines of csv; a float is written as its repr."""
+def _csv_text(rows: Any, end: str = "\r\n") -> bytes:
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator=end).writerows(rows)
     return text.getvalue().encode()
@@ -347,16 +319,15 @@ def csv_text(rows: Any, end: str = "\r\n") -> bytes:
 
 @contextmanager
 def _jsonl(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
-    keys = [*layout.before, "label", "confidence", "set", "size", *(["action"] if layout.actions else [])]
-    keys += [] if layout.n_p is None else P_COLUMNS
+    keys = [*layout.before, "label", "confidence", "set", "size", *layout.after]
 
     def write(rows: Rows) -> None:
-        labels, sets = _named(rows.found, layout.names)
-        columns = [*rows.before, labels, rows.found.confidence.tolist(), sets, rows.found.size.tolist(), *rows.actions]
-        p: list[list[Any]] = [one.tolist() for one in rows.p]
-        if p and layout.names is not None:
-            p[-1] = [dict(zip(layout.names, row, strict=True)) for row in p[-1]]
-        lines = (_encode(dict(zip(keys, row, strict=True))) for row in zip(*columns, *p, strict=True))
+        labels, sets = rows.found.named(layout.names)
+        after = [one.tolist() if isinstance(one, np.ndarray) else one for one in rows.after]
+        if layout.n_p is not None and layout.names is not None:
+            after[-1] = [dict(zip(layout.names, row, strict=True)) for row in after[-1]]
+        columns = [*rows.before, labels, rows.found.confidence.tolist(), sets, rows.found.size.tolist(), *after]
+        lines = (_encode(dict(zip(keys, row, strict=True))) for row in zip(*columns, strict=True))
         stream.write("".join(f"{line}\n" for line in lines).encode())
 
     yield write
@@ -367,25 +338,20 @@ def _parquet(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
     arrow, parquet = need("pyarrow", "io", "writing .parquet"), need("pyarrow.parquet", "io", "writing .parquet")
     predictions, number, text = ArrowPredictions(arrow, layout.names), arrow.float64(), arrow.string()
     types = {name: arrow.int64() if layout.ids == "number" and not i else text for i, name in enumerate(layout.before)}
-    types |= predictions.types | ({"action": text} if layout.actions else {})
-    types |= {} if layout.n_p is None else dict(zip(P_COLUMNS, (number, number, arrow.list_(number)), strict=True))
+    later = {"action": text} | dict(zip(P_COLUMNS, (number, number, arrow.list_(number)), strict=True))
+    types |= predictions.types | {name: later[name] for name in layout.after}
     row_bytes, label_bytes = 16 + 8 * (layout.n_p or 0), predictions.label_bytes
     schema, waiting, n_bytes = arrow.schema(types), list[Any](), 0
 
+    def column(name: str, values: Any) -> Any:
+        if isinstance(values, np.ndarray):
+            return arrow.FixedSizeListArray.from_arrays(values.ravel(), values.shape[1]).cast(types[name])
+        return arrow.array(values, types[name])
+
     def write(rows: Rows) -> None:
-        table = arrow.table(
-            [
-                *(arrow.array(column, types[name]) for name, column in zip(layout.before, rows.before, strict=True)),
-                *predictions.columns(rows.found).values(),
-                *(arrow.array(column, text) for column in rows.actions),
-                *map(arrow.array, rows.p[:2]),
-                *(
-                    arrow.FixedSizeListArray.from_arrays(one.ravel(), one.shape[1]).cast(types["p"])
-                    for one in rows.p[2:]
-                ),
-            ],
-            schema=schema,
-        )
+        before = map(column, layout.before, rows.before)
+        arrays = [*before, *predictions.columns(rows.found).values(), *map(column, layout.after, rows.after)]
+        table = arrow.table(arrays, schema=schema)
         nonlocal n_bytes
         filled, begin = n_bytes + np.cumsum(row_bytes + label_bytes * rows.found.size.astype(np.int64)), 0
         # A row group ends with the row that fills it, wherever blocks end: their size must not show in the file.
@@ -422,25 +388,15 @@ PREDICTION_SUFFIXES = tuple(KINDS)
 """The endings of file names that predictions can be written to."""
 
 
-# -- tables at once ----------------------------------------------------------------------------------------------------
-
-
 def write_table(path: FilePath, columns: Mapping[str, list[Any]]) -> None:
-    """Write columns of equal length to a `.csv` or `.parquet` file, whole or not at all.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_table(f"{folder}/t.csv", {"T": [0.5, 1.0], "method": ["aps", "aps"]})
-    ...     Path(f"{folder}/t.csv").read_text().splitlines()
-    ['T,method', '0.5,aps', '1.0,aps']
-    """
+    """Write columns of equal length to a `.csv` or `.parquet` file, whole or not at all."""
     target = as_path(path)
     if target.suffix.lower() not in (".csv", ".parquet"):
         raise InputError(f"a table is saved as .csv or .parquet; got {target.name!r}.")
     rows = [tuple(columns), *zip(*columns.values(), strict=True)]
     with errors_about(target, "written"), write_whole(target) as stream:
         if target.suffix.lower() == ".csv":
-            stream.write(csv_text(rows, "\n"))
+            stream.write(_csv_text(rows, "\n"))
         else:
             arrow, parquet = (need(name, "io", "writing parquet") for name in ("pyarrow", "pyarrow.parquet"))
             parquet.write_table(arrow.table(dict(columns)), stream)

@@ -18,8 +18,7 @@ from thermoset.data.reading import GROUPS
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.arrays import metadata_files
 from thermoset.io.files import FilePath, check_size, errors_about, existing
-from thermoset.io.finding import HIVE
-from thermoset.io.formats import READABLE, format_of
+from thermoset.io.formats import HIVE, READABLE, format_of
 from thermoset.io.roles import Layout, Request, check_columns, find_roles, numbered, read_values, texts
 from thermoset.io.table import TEXT, Table, row_bytes
 from thermoset.io.top_k import TopColumns, find_top

@@ -28,6 +28,7 @@ from thermoset.quoting import quoted, reason
 SAFE_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|b1"} | {
     f"{sign.upper()}{8 * size}": f"<{sign}{size}" for sign in "iu" for size in (1, 2, 4, 8)
 }
+_FACTS = ("n_classes", "rest_temperatures")
 _WANTED = "Save a dict of tensors: logits, labels."
 
 
@@ -54,18 +55,13 @@ def read_safetensors(path: Path, _: Request) -> Table:
         flat = Flat(path, offset, tuple(entry["shape"]), dtype, bfloat16=entry["dtype"] == "BF16")
         return Held(_named(whole(flat), name, stored[name])) if name in stored else flat
 
-    names = {name: names_from_json(stored[name]) for name in NAMES if name in stored}
-    return Table(Columns(entries, look), names | {name: _number(stored[name]) for name in stored if name in _FACTS})
-
-
-_FACTS = ("n_classes", "rest_temperatures")
-
-
-def _number(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise FileFormatError(f"its metadata hold {quoted(text)}; expected a number.") from None
+    facts: dict[str, Any] = {name: names_from_json(stored[name]) for name in NAMES if name in stored}
+    for name in (name for name in _FACTS if name in stored):
+        try:
+            facts[name] = json.loads(stored[name])
+        except (ValueError, RecursionError):
+            raise FileFormatError(f"its metadata hold {quoted(stored[name])}; expected a number.") from None
+    return Table(Columns(entries, look), facts)
 
 
 def _named(places: NDArray[Any], name: str, text: str) -> NDArray[Any]:
@@ -168,32 +164,8 @@ class _Tensor:
 def write_pt(stream: BinaryIO, table: Table) -> None:
     """Write a dict of tensors, and lists of names."""
     torch = need("torch", "torch", "writing .pt")
-    arrays = table.arrays()
-    content: dict[str, Any] = {
-        name: array.tolist() if array.dtype.kind == "O" else torch.tensor(array) for name, array in arrays.items()
-    }
-    recorded = _Recorded(stream)
-    try:
-        torch.save(content | dict(table.metadata), recorded)
-    except RuntimeError:  # of torch's writer, which hides why a write failed
-        if recorded.error is not None:
-            raise recorded.error from None
-        raise
-
-
-class _Recorded(io.RawIOBase):
-    """Passes on what is written and keeps what went wrong."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self.stream = stream
-        self.error: OSError | None = None
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        try:
-            return self.stream.write(data)
-        except OSError as error:
-            self.error = error
-            raise
+    arrays = table.arrays().items()
+    content = {name: array.tolist() if array.dtype.kind == "O" else torch.tensor(array) for name, array in arrays}
+    buffer = io.BytesIO()  # torch's own writer hides why a disk could not be written
+    torch.save(content | dict(table.metadata), buffer)
+    stream.write(buffer.getbuffer())
