@@ -8,7 +8,7 @@ import numpy as np
 import thermoset as ts
 from helpers_io import PARTS
 from parts import require
-from thermoset.io import FORMATS
+from thermoset.io import FORMATS, SUFFIXES
 
 CUTS = (0.0, 0.001, 0.012, 0.27, 0.271, 0.52, 0.87, 1.0)  # seven odd-sized shards
 KINDS = tuple(suffix.removeprefix(".") for suffix in FORMATS)
@@ -34,7 +34,7 @@ def stored(form: str, rows: ts.Logits, folder: Path) -> ts.Logits:
 def _write(path: Path, rows: ts.Logits) -> None:
     if path.suffix in PARTS:
         require(*PARTS[path.suffix])
-    if FORMATS[path.suffix].can_write:
+    if path.suffix in SUFFIXES:
         ts.save(path, rows)
         return
     columns = rows.logits.tolist(), rows.labels.tolist(), rows.groups or [None] * len(rows)

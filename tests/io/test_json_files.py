@@ -218,7 +218,6 @@ def test_options_scored_twice_for_mutual_information(tmp_path):
         ({"filtered_resps": [["-1.0", "maybe"]]}, "filtered_resps is"),
         ({"filtered_resps": [["x", "True"], ["-1", "False"]]}, "a log-likelihood is 'x'"),
         ({"filtered_resps": [[None, "True"], ["-1", "False"]]}, "a log-likelihood is None"),
-        ({"filtered_resps": [[True, "True"], ["-1", "False"]]}, "a log-likelihood is True"),
         ({"filtered_resps": [["9" * 5000, "True"], ["-1", "False"]]}, r"logits\[1, 0\] is \+inf"),
         ({"filtered_resps": [[10**400, "True"], ["-1", "False"]]}, "a log-likelihood is 1000"),
         ({"filtered_resps": [["nan", "True"], ["-1", "False"]]}, r"logits\[1, 0\] is NaN"),

@@ -1,10 +1,7 @@
 """Mistakes that rows show by themselves, said before anything is made of them.
 
-- a column of a table that is no class, but an id, a label, a weight;
-- probabilities given as logits: they lie within 1 of each other, so that their softmax is nearly flat and sets are too
-  large. (Logarithms of probabilities are logits: the softmax gives the probabilities back.)
-- labels that count from 1, class names in another order than the columns;
-- rows that the model was trained on, and rows that occur several times.
+Columns of a table that are no classes; probabilities given as logits; labels that count from 1; class names in another
+order than the columns; rows that the model was trained on, and rows that occur several times.
 """
 
 import re
@@ -44,13 +41,12 @@ _ID = re.compile(
     r"(?:.*[\W_])?(?:ids?|idx|index|uuid|guid|row|row[\W_]?(?:num|no|number|id))|unnamed: \d+", re.IGNORECASE
 )
 _CAMEL_ID = re.compile(r"[A-Za-z]*[a-z]I[dD]")
-_LABEL = ("ytrue", "target", "targets", "truelabel", "truelabels", "labelid", "labelidx", "class", "classidx", "gt")
-_LABELS = frozenset((*_LABEL, "classindex", "trueclass", "gold", "goldlabel", "groundtruth", "label", "labels"))
-_LETTER = "y"  # of labels, and of the alphabet
-_PREDICTIONS = frozenset(["pred", "preds", "prediction", "predictions", "predicted", "predictedlabel", "ypred"])
-_NUMBERED = frozenset(["fold", "group", "epoch", "step", "batch"])
-_WEIGHTS = ("weight", "weights", "sampleweight", "sampleweights")
-_MEASURED = frozenset((*_WEIGHTS, "timestamp", "confidence", "loss", "nll", "entropy"))
+_LABELS = re.compile(
+    r"y|ytrue|targets?|(true)?labels?|label(id|idx)|class|class(idx|index)|trueclass|gt|gold(label)?|groundtruth"
+)
+_PREDICTIONS = re.compile(r"preds?|predictions?|predicted|predictedlabel|ypred")
+_NUMBERED = ("fold", "group", "epoch", "step", "batch")
+_MEASURED = re.compile(r"(sample)?weights?|timestamp|confidence|loss|nll|entropy")
 
 
 def check_class_columns(names: Sequence[str], rows: Block, known: Collection[str] = ()) -> None:
@@ -68,7 +64,7 @@ def check_class_columns(names: Sequence[str], rows: Block, known: Collection[str
             why = f"is next to {stem}0 to {stem}{run - 1}, which look like all classes"
             raise InputError(not_a_class(others[0], why, _option_of(others[0])))
     for name in names:
-        if name not in sure and _plain(name) in _MEASURED:
+        if name not in sure and _MEASURED.fullmatch(_plain(name)):
             raise InputError(not_a_class(name, "looks like metadata of the rows"))
     rows = rows[:: -(-len(rows) // most_rows(rows.shape[1])) or 1]  # some, evenly spaced: all where they are few
     if len(rows) == 0 or _off_one(rows) <= _OFF:
@@ -84,9 +80,9 @@ def check_class_columns(names: Sequence[str], rows: Block, known: Collection[str
         plain, option = _plain(name), _option_of(name)
         if name in sure:
             continue
-        if option is not None and (plain != _LETTER or n_cells):
+        if option is not None and (plain != "y" or n_cells):  # which is a letter of the alphabet too
             raise InputError(not_a_class(name, f"looks like {'ids' if option == 'id_column' else 'labels'}", option))
-        if plain in _PREDICTIONS:
+        if _PREDICTIONS.fullmatch(plain):
             raise InputError(not_a_class(name, "looks like predictions"))
         if plain in _NUMBERED:
             raise InputError(not_a_class(name, "looks like metadata of the rows", "groups"))
@@ -118,7 +114,7 @@ def most_rows(n_classes: int) -> int:
 
 def _option_of(name: str) -> str | None:
     """The option by which a column of such a name is given."""
-    if _plain(name) in _LABELS or _plain(name) == _LETTER:
+    if _LABELS.fullmatch(_plain(name)):
         return "labels"
     return "id_column" if _ID.fullmatch(name.strip()) or _CAMEL_ID.fullmatch(name.strip()) else None
 
@@ -144,10 +140,8 @@ _PRECISE, _WHOLE = 1e-6, 0.5  # the least that one row counts for: with fraction
 def look_like_probabilities(rows: Block) -> bool:
     """Whether rows of numbers are so plainly probabilities that they are no logits by chance.
 
-    All numbers must be in [0, 1], and all rows must sum to 1. A row of logits that is within d of 1 is so by chance
-    with a probability of about d at most, and n rows with d**n, which must be 1e-6 or less: one row that sums to 1 in
-    six digits is enough, and so are three rows of float16. Rows of zeros and ones alone are common among small
-    examples; of these it takes twenty.
+    All are in [0, 1] and all rows sum to 1. A row of logits is within d of 1 by chance with a probability of about d,
+    and n rows with d**n, which must be 1e-6 or less. Rows of zeros and ones alone are common among small examples.
     """
     if not len(rows) or not 0 <= rows[0, 0] <= 1:  # all that is done for nearly every block of logits
         return False
@@ -348,11 +342,10 @@ def warn_of_training(signs: str, remedy: str) -> None:
 
 
 def training_signs(parts: Sequence["Logits"], top: Ints, labels: Ints, fewest: int) -> str:
-    """What says that the model was trained on these rows: fewer errors than an easy problem has, or than it expects.
+    """What says that the model was trained on these rows; empty where nothing does.
 
     One row in a thousand is wrong at most, and a model that is wrong in one of 200 would do so well with a probability
-    below 1%; or there are `fewest` rows and none is wrong, and the confidence of the model itself, of .6 or more on
-    average, allows for five errors.
+    below 1%; or none of `fewest` rows is wrong, and confidences of .6 or more on average allow for five errors.
     """
     from scipy.special import bdtr  # noqa: PLC0415 - rarely needed
 
@@ -378,10 +371,8 @@ def _doubts(block: Block) -> Block:
 def _warn_of_repeated(parts: Sequence["Logits"]) -> None:
     """Say so where rows occur several times, other than by chance among numbers of few digits.
 
-    It is no chance where more than one row in twenty is a copy and numbers are fine: where rows differ nearly always in
-    their two largest numbers. Coarse rows may be equal by chance, and so may those of two or three classes, for which
-    trees give few different scores; of these only a file that holds every row the same number of times, or a multiple
-    of it, is known for certain. Fewer copies, such as equal pictures in the bundled data, change little.
+    It is no chance where more than one row in twenty is a copy and rows differ nearly always in their two largest
+    numbers, or where every row is there the same number of times. Fewer copies change little.
     """
     if any(part.engine is not None or hasattr(part, "top") for part in parts):
         return

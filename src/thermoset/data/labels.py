@@ -265,13 +265,15 @@ def checked_weights(weights: Any, n_rows: int) -> Floats:
     values = one_column(weights, "weights")
     if values.shape != (n_rows,):
         raise InputError(f"weights must have shape ({n_rows},), one number for each row; got {values.shape}.")
-    if values.dtype.kind not in "iuf":  # the text of files
-        values = np.array([_number(row, item) for row, item in enumerate(values.tolist())])
-    found = values.astype(np.float64)
+    items = values.tolist()
+    as_text = values.dtype.kind not in "iuf"  # of files
+    found = np.array([_number(item) for item in items]) if as_text else values.astype(np.float64)
     bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
     if bad.size:
-        more = f" The same goes for {bad.size - 1:,} more rows." if bad.size > 1 else ""
-        raise _wrong_weight(int(bad[0]), found[bad[0]], more)
+        said = (
+            f"is {quoted(items[bad[0]])}; a weight must be a finite number of at least 0; {bad.size:,} such value(s)."
+        )
+        raise InputError(said, row=int(bad[0]), name="weights")
     return found
 
 
@@ -283,14 +285,8 @@ def conformal_weights(weights: Any, n_rows: int) -> Floats:
     return found
 
 
-def _number(row: int, item: object) -> float:
-    if isinstance(item, (str, int, float, np.number)) and not isinstance(item, bool):
-        try:
-            return float(item)
-        except (ValueError, OverflowError):
-            pass
-    raise _wrong_weight(row, quoted(item))
-
-
-def _wrong_weight(row: int, shown: object, more: str = "") -> InputError:
-    return InputError(f"is {shown}; a weight must be a finite number of at least 0.{more}", row=row, name="weights")
+def _number(item: object) -> float:
+    try:
+        return float(item) if isinstance(item, (str, int, float, np.number)) and not isinstance(item, bool) else np.nan
+    except (ValueError, OverflowError):
+        return np.nan

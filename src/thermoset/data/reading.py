@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from os import PathLike
+from string import ascii_uppercase
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +19,7 @@ from thermoset.bounds import whole_number
 from thermoset.errors import InputError
 from thermoset.quoting import quoted, reason
 
-_FLOATS = {np.dtype(name): name for name in ("float16", "float32", "float64")}
-"""Types that stay as they are, by name: to ask NumPy for a name takes longer than to look a type up."""
+_FLOATS = {np.dtype(name): name for name in ("float16", "float32", "float64")}  # asking NumPy for a name is slow
 _BLOCK_BYTES = 1 << 24
 
 DEFAULT_COLUMNS = ("logit_", "prob_", "column_")
@@ -28,7 +28,6 @@ LABELS, NAMES, GROUPS = ("labels", "label"), ("classes", "class_names"), ("group
 """Keys of mappings and names of arrays in files."""
 NO_LABEL = (-100, -1)
 """Hugging Face's ignored index, and the label of unlabelled test rows (GLUE)."""
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _MOST_OPTIONS = 10_000_000
 
 
@@ -202,11 +201,7 @@ def one_column(value: Any, name: str) -> NDArray[Any]:
 
 
 def check_logits(logits: Block, name: str = "logits") -> None:
-    """Refuse NaN, +inf and rows that are -inf throughout.
-
-    One reduction does it without a boolean array of the size of the data: a row's maximum is NaN if the row holds a
-    NaN, +inf if it holds +inf, and -inf if every class is masked. Only a failure is looked at closely.
-    """
+    """Refuse NaN, +inf and rows that are -inf throughout: the maximum of a row shows all three."""
     if len(logits) == 0 or (logits.dtype == np.float16 and _clean_float16(logits)):
         return
     with np.errstate(invalid="ignore"):  # a signalling NaN is no reason to warn: it is reported below
@@ -236,10 +231,7 @@ def check_logits(logits: Block, name: str = "logits") -> None:
 
 
 def _clean_float16(logits: Block) -> bool:
-    """`check_logits` on the bits: NumPy has no fast float16 reductions, but it has integer ones.
-
-    As int16 the largest legal bit pattern is below that of +inf; as uint16 -inf is the largest legal one.
-    """
+    """`check_logits` on the bits: NumPy has no fast float16 reductions, but it has integer ones."""
     positive_inf, negative_inf = 0x7C00, 0xFC00
     bits = logits.view(np.uint16)
     if logits.view(np.int16).max() >= positive_inf or bits.max() > negative_inf:
@@ -371,7 +363,7 @@ def two_columns(scores: object) -> Block:
 
 def option_names(n_options: int) -> tuple[str, ...] | None:
     """Letters for up to 26 positions; more have no names."""
-    return tuple(_LETTERS[:n_options]) if n_options <= len(_LETTERS) else None
+    return tuple(ascii_uppercase[:n_options]) if n_options <= len(ascii_uppercase) else None
 
 
 def checked_options(n_options: object) -> int | None:

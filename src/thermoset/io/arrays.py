@@ -11,7 +11,6 @@ import os
 import secrets
 import shutil
 import zlib
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -68,15 +67,20 @@ class _Chunked(Forward):
                 block = np.array(items, dtype=object).reshape(block.shape)
             yield block
 
-    @abstractmethod
     def _slice(self, rows: slice) -> NDArray[Any]:
         """Some rows; the file is opened for each, because HDF5 keeps files that are open from being replaced."""
+        if self.path.is_dir():
+            with _errors(f"array {quoted(self.array)}"):
+                return np.asarray(_opened(self.path)[rows])
+        with _file(self.path) as file:
+            dataset = _dataset(file, self.array)
+            return np.asarray(dataset.asstr(errors="replace")[rows] if self.dtype == TEXT else dataset[rows])
 
 
-def _chunked(kind: type[_Chunked], path: Path, name: str, found: Any, asked: Request) -> Column:
+def _chunked(path: Path, name: str, found: Any, asked: Request) -> Column:
     """An array of zarr or h5py, both of which have shape, dtype and chunks."""
     dtype = TEXT if found.dtype.kind not in "fiub" else np.dtype(found.dtype)
-    plain = kind(path, tuple(map(int, found.shape or ())), dtype, name)
+    plain = _Chunked(path, tuple(map(int, found.shape or ())), dtype, name)
     chunk = int(found.chunks[0]) if found.chunks else 1
     check_size(
         min(chunk, max(plain.shape[:1], default=1)) * row_bytes(plain), asked.max_bytes, f"a chunk of {quoted(name)}"
@@ -134,8 +138,6 @@ def _zarr(path: Path, asked: Request) -> Column:
         declared = [*(found.get("codecs") or ()), *(found.get("filters") or ())]
         declared += [found["compressor"]] if found.get("compressor") else []
         _check_codecs(declared, path.name)
-        if found.get("storage_transformers"):
-            raise FileFormatError(f"array {quoted(path.name)} is stored in a way that is not read. Write it again.")
         kind = str(found.get("data_type", found.get("dtype")))
         if "|O" in kind and not any(_codec(codec) == "vlen-utf8" for codec in declared):
             raise FileFormatError(f"array {quoted(path.name)} contains objects; expected numbers or text.")
@@ -151,7 +153,7 @@ def _zarr(path: Path, asked: Request) -> Column:
                     head = stream.read(16)
                 if len(head) < 16 or int.from_bytes(head[12:], "little") != file.stat().st_size:
                     raise FileFormatError(f"chunk {file.name} of array {quoted(path.name)} is truncated or damaged.")
-        return _chunked(_ZarrColumn, path, path.name, array, asked)
+        return _chunked(path, path.name, array, asked)
 
 
 def _codec(codec: Any) -> str:
@@ -172,14 +174,6 @@ def _check_codecs(codecs: Iterable[Any], array: str) -> None:
 def _opened(path: Path) -> Any:
     library = need("zarr", "zarr", "reading .zarr")
     return library.open_array(str(path), mode="r", zarr_format=3 if (path / "zarr.json").is_file() else 2)
-
-
-class _ZarrColumn(_Chunked):
-    """An array of a Zarr folder."""
-
-    def _slice(self, rows: slice) -> NDArray[Any]:
-        with _errors(f"array {quoted(self.array)}"):
-            return np.asarray(_opened(self.path)[rows])
 
 
 def write_zarr(path: Path, table: Table) -> None:
@@ -267,16 +261,7 @@ def _hdf5(path: Path, dataset: Any, name: str, asked: Request) -> Column:
         written = not dataset.size or dataset.id.get_storage_size() > 0
     if not written:  # they would be read as if they held zeros
         raise FileFormatError(f"parts of dataset {quoted(name)} were never written. Write it again.")
-    return _chunked(_Hdf5Column, path, name, dataset, asked)
-
-
-class _Hdf5Column(_Chunked):
-    """A dataset of an HDF5 file."""
-
-    def _slice(self, rows: slice) -> NDArray[Any]:
-        with _file(self.path) as file:
-            dataset = _dataset(file, self.array)
-            return np.asarray(dataset.asstr(errors="replace")[rows] if self.dtype == TEXT else dataset[rows])
+    return _chunked(path, name, dataset, asked)
 
 
 def _dataset(file: Any, name: str) -> Any:

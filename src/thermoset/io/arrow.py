@@ -24,7 +24,6 @@ from thermoset.quoting import quoted, reason
 
 METADATA_KEY = b"thermoset.classes"
 TOP_KEY = b"thermoset.top"  # how many classes there are, and temperatures, as JSON, for rows of largest logits
-OLD_FEATHER = b"FEA1"
 _BUFFER_BYTES = 1 << 16  # of a parquet file, for each column; without it a column of a row group is read at once
 
 
@@ -120,9 +119,6 @@ def read_parquet(path: Path, asked: Request) -> Table:
 def read_arrow(path: Path, asked: Request) -> Table:
     """Look at the schema, and at how many rows each record batch has."""
     with arrow_errors("Arrow"):
-        with path.open("rb") as stream:
-            if stream.read(len(OLD_FEATHER)) == OLD_FEATHER:
-                raise FileFormatError("a Feather file of version 1. Write it again with a newer pyarrow.")
         schema = _ipc_reader(path).schema
         small = sorted(schema.names, key=lambda name: is_list(_arrow(), schema.field(name).type))[:1]
         reader = _ipc_reader(path, small)
@@ -270,7 +266,8 @@ def names_from_json(text: str | bytes) -> list[str]:
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
-def _as_arrow(table: Table) -> Any:
+def _as_arrow(table: Table) -> tuple[Any, int]:
+    """An Arrow table, and how many of its rows are written at a time."""
     arrow = _arrow()
     columns = {}
     for name, array in table.arrays().items():
@@ -278,31 +275,24 @@ def _as_arrow(table: Table) -> Any:
         flat = flat.dictionary_encode() if array.dtype.kind == "O" else flat
         cells = flat if array.ndim == 1 else arrow.FixedSizeListArray.from_arrays(flat, array.shape[1])
         columns["label" if name == "labels" else name] = cells
-    metadata = {}
-    said = {name: value for name, value in table.metadata.items() if name != "classes"}
-    if "classes" in table.metadata:
-        metadata[METADATA_KEY] = json.dumps(table.metadata["classes"]).encode()
-    if said:
-        metadata[TOP_KEY] = json.dumps(said).encode()
-    made = arrow.table(columns)
-    return made.replace_schema_metadata(metadata) if metadata else made
-
-
-def _batch_rows(table: Any) -> int:
-    return max(1, BATCH_BYTES * int(table.num_rows) // max(1, int(table.nbytes)))
+    facts = {name: value for name, value in table.metadata.items() if name != "classes"}
+    stored = {METADATA_KEY: table.metadata.get("classes"), TOP_KEY: facts}
+    metadata = {key: json.dumps(value).encode() for key, value in stored.items() if value}
+    made = arrow.table(columns, metadata=metadata or None)
+    return made, max(1, BATCH_BYTES * int(made.num_rows) // max(1, int(made.nbytes)))
 
 
 def write_parquet(stream: BinaryIO, table: Table) -> None:
     """Write list columns, a column `label` of column numbers, one of groups, and class names in the metadata."""
-    parquet, made = need("pyarrow.parquet", "io", "writing .parquet"), _as_arrow(table)
+    parquet, (made, step) = need("pyarrow.parquet", "io", "writing .parquet"), _as_arrow(table)
     # A dictionary of nearly unique floats, and their statistics, only cost time and room.
     repeated = [name for name in made.column_names if name == "groups"]
     small = {} if "logits" in table.columns else {"compression": "zstd", "write_statistics": False}
-    parquet.write_table(made, stream, use_dictionary=repeated, row_group_size=_batch_rows(made), **small)
+    parquet.write_table(made, stream, use_dictionary=repeated, row_group_size=step, **small)
 
 
 def write_arrow(stream: BinaryIO, table: Table) -> None:
     """Write an Arrow file with the same columns."""
-    library, made = need("pyarrow.ipc", "io", "writing Arrow files"), _as_arrow(table)
+    library, (made, step) = need("pyarrow.ipc", "io", "writing Arrow files"), _as_arrow(table)
     with library.new_file(stream, made.schema) as writer:
-        writer.write_table(made, max_chunksize=_batch_rows(made))
+        writer.write_table(made, max_chunksize=step)

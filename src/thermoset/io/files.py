@@ -90,7 +90,7 @@ def read_at_most(path: FilePath, most: int) -> bytes:
 
 
 def _regular(source: Path) -> os.stat_result:
-    """What the system says of a file that is there, and is a file."""
+    """The status of a file that is there, and is a file."""
     try:
         found = source.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -219,21 +219,15 @@ def write_whole(path: Path) -> Iterator[BinaryIO]:
         with open(hidden, "x+b", opener=partial(os.open, mode=mode)) as stream:  # HDF5 reads what it writes
             yield stream
             stream.flush()
-            if older is not None:
-                _hand_on(older, stream.fileno(), mode)
+            if older is not None and hasattr(os, "fchown"):
+                with suppress(PermissionError):
+                    os.fchown(stream.fileno(), older.st_uid, older.st_gid)
+                os.fchmod(stream.fileno(), mode)
             os.fsync(stream.fileno())
         hidden.replace(target)
     except BaseException:
         hidden.unlink(missing_ok=True)
         raise
-
-
-def _hand_on(older: os.stat_result, number: int, mode: int) -> None:
-    """Give an open file the owner and mode of an older one, where the system has them and lets us."""
-    if hasattr(os, "fchown"):
-        with suppress(PermissionError):
-            os.fchown(number, older.st_uid, older.st_gid)
-        os.fchmod(number, mode)
 
 
 def write_all(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:

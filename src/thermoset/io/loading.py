@@ -68,16 +68,9 @@ def load(
     Parameters
     ----------
     path : path
-        - Arrays `logits` (n, C) and optionally `labels`, `classes` and `groups`: `.npz`, `.safetensors`, `.pt`, `.pth`,
-          `.zarr` (a folder), `.h5`, `.hdf5`. For `.npy` each is a file of its own: `val_logits.npy`, `val_labels.npy`.
-        - Tables with a column for each class, named after it, or a column `logits` of lists, and optionally columns
-          `label` and `groups`: `.csv`, `.tsv`, `.parquet`, `.arrow`, `.feather`, `.ipc`. Other columns of numbers must
-          be named, in `id_column`, `labels`, `groups` or `ignore`; one that does not look like a class is refused.
-        - Objects with a list `logits` and optionally `label` and `groups`: `.json`, `.jsonl`; or the samples that
-          lm-eval logs of a multiple-choice task (see `Logits.from_choices`).
-        - `top_indices` and `top_logits` instead of `logits`: rows of largest logits alone, which become `TopLogits`.
-
-        `docs/file-formats.md` has a table with all of it.
+        Arrays `logits` (n, C) and optionally `labels`, `classes` and `groups`: `.npz`, `.safetensors`, `.pt`, `.zarr`,
+        `.h5`; for `.npy` each in a file of its own (`val_logits.npy`, `val_labels.npy`). Tables with a column for each
+        class, or a column of lists: `.csv`, `.parquet`, `.arrow`, `.jsonl`. `docs/file-formats.md` has all of it.
     labels : str or path, optional
         The column or array that holds the labels, where it is not called `label` or `labels`; for an npy file that of
         a file next to it (`val_target.npy` for "target"). Or a file with the labels, for a file that has none: `.npy`,
@@ -260,8 +253,7 @@ def read_values(
     probabilities, classes, max_bytes
         As for `thermoset.open`.
     ignore : sequence of str
-        Other columns that are not classes, as for `thermoset.open`: also those of labels, ids and groups, where they
-        are not called `label` and `groups`.
+        Other columns that are not classes: also those of labels, ids and groups that have other names than these.
 
     Returns
     -------

@@ -38,11 +38,6 @@ class Header(NamedTuple):
     fortran: bool
     dtype: np.dtype[Any]
 
-    @property
-    def n_bytes(self) -> int:
-        """Size of the data that must follow."""
-        return int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
-
 
 def _header(stream: IO[bytes], name: str, n_bytes: int) -> Header:
     """Shape and type of an array; the stream is left where its data begin, and ends after `n_bytes`."""
@@ -60,9 +55,10 @@ def _header(stream: IO[bytes], name: str, n_bytes: int) -> Header:
             f"{name} has dtype {printable(str(header.dtype), 100)} and shape {quoted(header.shape)}; "
             "expected numbers or text. Save bfloat16 as float32."
         )
-    if header.n_bytes != n_bytes - stream.tell():
+    declared = int(np.prod(header.shape, dtype=object)) * header.dtype.itemsize
+    if declared != n_bytes - stream.tell():
         raise FileFormatError(
-            f"{name} declares {quoted(header.n_bytes)} bytes of data (shape {quoted(header.shape)}, {header.dtype}) "
+            f"{name} declares {quoted(declared)} bytes of data (shape {quoted(header.shape)}, {header.dtype}) "
             f"but {n_bytes - stream.tell():,} follow: truncated. Save it again."
         )
     return header

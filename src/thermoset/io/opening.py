@@ -54,18 +54,10 @@ def open(  # noqa: A001  # users write ts.open; nothing in this module opens a f
     labels : str, path, or a list of paths, optional
         The column or array that holds the labels, as for `load`; or files of labels: one for all rows in order, or a
         list of one for each shard. False leaves labels out.
-    probabilities : bool
-        The files hold probabilities; see `load`.
-    classes, id_column, known
-        As for `load`.
     groups : str or path, optional
-        The group of each row, a name or a whole number: a column (an array, a dataset) of every file; for npy files
-        that of a file next to it (`val_site.npy` for "site"); a key of folders called `site=north`; or a `.npy` or
-        `.txt` file with one value for each row of all files. If left out, what is called `groups` is taken.
-    ignore : sequence of str
-        Columns that are not classes, such as a patient number.
-    n_options : int, optional
-        How many columns the options of multiple choice get; see `load`.
+        As for `load`; a file has one value for each row of all files.
+    probabilities, classes, id_column, ignore, known, n_options
+        As for `load`.
     allow_duplicates : bool
         Take a file that comes twice without complaint.
     max_bytes : int, optional
@@ -270,17 +262,13 @@ def open_blocks(
         The file holds probabilities; see `load`.
     labels : str, optional
         The column of labels, where it is not called `label` or `labels`: it is not a class, and is not read.
-    classes, known
-        As for `load`.
     id_column : str, optional
         The column that holds ids: whole numbers or text, not a class. `LogitBlocks.with_ids` gives them.
     groups : str, optional
         The column (array, dataset) that holds the group of each row, or the key of a folder above the file that is
         called `key=value`; see `load`.
-    n_options : int, optional
-        How many columns the options of multiple choice get; see `load`.
-    ignore : sequence of str
-        Other columns that are no classes; see `load`.
+    classes, known, n_options, ignore
+        As for `load`.
     block_bytes : int
         A block has at most as many rows as fit, as float64, into so many bytes, and at least one.
     max_bytes : int, optional

@@ -9,7 +9,6 @@ model was given; and metrics.
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -27,6 +26,7 @@ from thermoset.io.table import TEXT, Column, Columns, Forward, Table
 from thermoset.quoting import quoted, reason
 
 RESPONSES = "filtered_resps"
+_IS_GREEDY = ("True", "False")
 _BLOCK_ROWS = 512
 
 Fields = dict[str, Any]
@@ -128,7 +128,7 @@ class _Records(Forward):
 
 
 def _field(name: str, fields: Fields, _: int) -> Any:
-    """What a record has under a key, None if it has not got it."""
+    """What a record has under a key; None if it is not there."""
     return fields.get(name)
 
 
@@ -194,27 +194,24 @@ def _padded_scores(width: int, record: Fields, row: int) -> list[float]:
 
 def _option_scores(record: Fields, row: int) -> list[float]:
     """The log-likelihood of each option."""
-    responses = record.get(RESPONSES)
-    if not isinstance(responses, list) or not responses or not all(map(_is_pair, responses)):
+    responses: Any = record.get(RESPONSES)
+    pairs: list[Any] = []
+    if isinstance(responses, list):
+        pairs = [one for one in responses if isinstance(one, list) and len(one) == 2 and str(one[1]) in _IS_GREEDY]
+    if not pairs or len(pairs) < len(responses):
         raise FileFormatError(
             f"record {row}: filtered_resps is {quoted(responses)}; expected a pair of log-likelihood and is_greedy for "
             "each option. Only samples of multiple-choice tasks can be read."
         )
-    scores = [_score(pair[0], row) for pair in responses]
+    scores = []
+    for value, _ in pairs:
+        try:
+            scores.append(float(value))
+        except (TypeError, ValueError, OverflowError):
+            raise FileFormatError(f"record {row}: a log-likelihood is {quoted(value)}; expected a number.") from None
     # With this metric the options come a second time, without their question.
     twice = "acc_mutual_info" in record or "acc_mutual_info" in (record.get("metrics") or ())
     return scores[: len(scores) // 2] if twice else scores
-
-
-def _is_pair(response: Any) -> bool:
-    return isinstance(response, list) and len(response) == 2 and str(response[1]) in ("True", "False")
-
-
-def _score(value: Any, row: int) -> float:
-    if isinstance(value, (str, int, float)) and not isinstance(value, bool):
-        with suppress(ValueError, OverflowError):
-            return float(value)
-    raise FileFormatError(f"record {row}: a log-likelihood is {quoted(value)}; expected a number.")
 
 
 def _gold_option(record: Fields, row: int) -> int:
