@@ -164,30 +164,3 @@ VARIANTS = {
     "pt-turned": Variant(".pt", tensors),
     "hdf5-packed": Variant(".hdf5", hdf5(text_labels=True, chunks=(16, 2), compression="gzip")),
 }
-
-
-def write_array(path, name, array):
-    """Write an array as other programs would."""
-    suffix = path.suffix
-    if suffix == ".npy":
-        np.save(path, array)
-    elif suffix == ".npz":
-        np.savez(path, **{name: array})
-    elif suffix == ".jsonl":
-        path.write_text("".join(f'{{"{name}": {row}}}\n' for row in array.tolist()))
-    elif suffix in (".parquet", ".arrow"):
-        arrow = require("pyarrow", "io")
-        lists = arrow.FixedSizeListArray.from_arrays(arrow.array(array.reshape(-1)), array.shape[1])
-        table = arrow.table({name: lists})
-        if suffix == ".parquet":
-            require("pyarrow.parquet", "io").write_table(table, path)
-        else:
-            with require("pyarrow.ipc", "io").new_file(path, table.schema) as writer:
-                writer.write_table(table, max_chunksize=6)
-    elif suffix == ".zarr":
-        require("zarr", "zarr").open_group(str(path), mode="w").create_array(name, data=array, chunks=(6, 2))
-    elif suffix == ".h5":
-        with require("h5py", "hdf5").File(path, "w") as file:
-            file.create_dataset(name, data=array)
-    else:
-        require("safetensors.numpy", "io").save_file({name: array}, path)

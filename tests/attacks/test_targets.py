@@ -162,19 +162,6 @@ def test_no_command_replaces_its_input(zygote, files, whole, tmp_path, name, how
         assert given.read_bytes() == files.val.read_bytes()
 
 
-def test_the_two_of_the_issue(zygote, files, tmp_path):
-    table, page = tmp_path / "sweep.csv", tmp_path / "p.html"
-    ts.save(table, ts.load(files.val))
-    page.write_bytes(files.predictor.read_bytes())
-    for asked, kept in (
-        (("sweep", table, "--out", tmp_path), table),
-        (("report", page, files.val, "--out", page), page),
-    ):
-        before = kept.read_bytes()
-        zygote.run(*asked).assert_refused(f"{kept}: is the file to read from")
-        assert kept.read_bytes() == before
-
-
 @pytest.mark.parametrize("place", ["cells.csv", "tables/claims.csv", "figures/cells/bound.png"])
 def test_a_study_does_not_replace_the_logits_it_reads(zygote, files, tmp_path, place):
     given = tmp_path / "in" / "cells.csv"
@@ -214,17 +201,6 @@ def test_a_predictor_without_an_end_is_not_read_to_it(zygote, files, tmp_path):
     with long.open("wb") as stream:
         stream.truncate(1 << 40)  # takes no room on disk
     zygote.run("check", long, files.val).assert_refused("has more than 268,435,456 bytes")
-
-
-def test_a_file_that_says_less_than_it_holds_is_read_in_bounds():
-    said = Path("/proc/self/environ")
-    if not said.exists():
-        pytest.skip("no /proc here")
-    from thermoset.io.files import read_at_most
-
-    assert said.stat().st_size == 0
-    with pytest.raises(ts.FileFormatError, match="has more than 3 bytes"):
-        read_at_most(said, 3)
 
 
 # --- names and modes ------------------------------------------------------------------------------------------------

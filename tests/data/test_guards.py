@@ -282,3 +282,15 @@ def test_logits_are_logits():
 def test_too_few_rows_are_counted_as_the_user_counts_them():
     with pytest.raises(ts.InputError, match="of the 20 rows"):
         ts.TwoTemperaturePredictor().fit(LOGITS[:20], LABELS[:20])
+
+
+@pytest.mark.parametrize("row", range(0, 40, 3))
+def test_a_row_in_a_message_of_fit_is_the_users(row):
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=(40, 3)), rng.integers(0, 3, 40)
+    logits[row, labels[row]] = -1e200
+    predictor = ts.TwoTemperaturePredictor("lac", 0.5, prefer="small", calibration_fraction=0.9)
+    calibration, _ = ts.data.split_indices(40, 0.9, random_state=0)
+    if row in calibration:
+        with pytest.raises(ts.InputError, match=rf"^logits\[{row}\] has its label at -1e\+200"):
+            predictor.fit(logits, labels)

@@ -1,12 +1,10 @@
 """Columns of files: what is named is taken for what it is, and what is not named must look like a class."""
 
-import json
-
 import numpy as np
 import pytest
 
 import thermoset as ts
-from parts import require
+from helpers_io import write_columns
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io import open_blocks, read_partial_labels, read_values
 
@@ -16,22 +14,6 @@ LOGITS = RNG.normal(size=(30, 3))
 LABELS = RNG.integers(0, 3, size=30)
 NAMES = [CLASSES[label] for label in LABELS]
 TABLES = [".csv", ".parquet", ".arrow"]
-
-
-def write_table(path, columns):
-    """A table of columns, each a list, in this order."""
-    if path.suffix == ".csv":
-        rows = zip(*columns.values(), strict=True)
-        path.write_text("\n".join([",".join(columns), *(",".join(map(str, row)) for row in rows)]) + "\n")
-        return path
-    arrow = require("pyarrow", "io")
-    table = arrow.table(columns)
-    if path.suffix == ".parquet":
-        require("pyarrow.parquet", "io").write_table(table, path, row_group_size=11)
-    else:
-        with require("pyarrow.ipc", "io").new_file(path, table.schema) as writer:
-            writer.write_table(table, max_chunksize=11)
-    return path
 
 
 def columns(**more):
@@ -65,7 +47,7 @@ def same(rows, logits=LOGITS, classes=CLASSES):
 
 
 def test_the_issue(tmp_path, suffix, read):
-    path = write_table(tmp_path / f"val{suffix}", columns(id=[float(i) for i in range(30)]) | {"label": NAMES})
+    path = write_columns(tmp_path / f"val{suffix}", columns(id=[float(i) for i in range(30)]) | {"label": NAMES})
     with pytest.raises(InputError) as caught:
         read(path)
     assert str(caught.value) == (
@@ -77,11 +59,11 @@ def test_the_issue(tmp_path, suffix, read):
 
 
 def test_ids_that_became_floats_are_whole_numbers_again(tmp_path, suffix):
-    path = write_table(tmp_path / f"val{suffix}", columns(id=[float(i) for i in range(30)]))
+    path = write_columns(tmp_path / f"val{suffix}", columns(id=[float(i) for i in range(30)]))
     with open_blocks(path, id_column="id", block_bytes=8 * 3 * 7) as blocks:
         ids = [one for _, some in blocks.with_ids() for one in some]
     assert ids == ([f"{i}.0" for i in range(30)] if suffix == ".csv" else list(range(30)))
-    write_table(path, columns(id=[0.5, *range(1, 30)]))
+    write_columns(path, columns(id=[0.5, *range(1, 30)]))
     if suffix != ".csv":
         with (
             pytest.raises(InputError, match=r"id\[0\] is 0\.5"),
@@ -91,7 +73,7 @@ def test_ids_that_became_floats_are_whole_numbers_again(tmp_path, suffix):
 
 
 def test_ids_of_tables_are_whole_numbers_or_text(tmp_path, suffix, read):
-    path = write_table(tmp_path / f"val{suffix}", columns(id=list(range(30)), key=[f"k{i}" for i in range(30)]))
+    path = write_columns(tmp_path / f"val{suffix}", columns(id=list(range(30)), key=[f"k{i}" for i in range(30)]))
     for one, other in (("id", "key"), ("key", "id")):
         same(read(path, id_column=one, ignore=[other]))
     with pytest.raises(FileFormatError, match="there is no 'no' in the file"):
@@ -100,14 +82,14 @@ def test_ids_of_tables_are_whole_numbers_or_text(tmp_path, suffix, read):
 
 @pytest.mark.parametrize("values", [list(range(30)), [float(i) for i in range(30)], ["north", "south"] * 15], ids=str)
 def test_columns_that_are_not_named_are_refused(tmp_path, suffix, read, values):
-    path = write_table(tmp_path / f"val{suffix}", columns(customer=values))
+    path = write_columns(tmp_path / f"val{suffix}", columns(customer=values))
     with pytest.raises(InputError, match=r"column 'customer' .*--ignore customer if it is not a class"):
         read(path)
     same(read(path, ignore=["customer"]))
 
 
 def test_classes_are_taken_in_the_order_they_are_named(tmp_path, suffix, read):
-    path = write_table(tmp_path / f"val{suffix}", columns(id=list(range(30)), note=["x"] * 30) | {"label": NAMES})
+    path = write_columns(tmp_path / f"val{suffix}", columns(id=list(range(30)), note=["x"] * 30) | {"label": NAMES})
     order = [2, 0]
     picked = [CLASSES[i] for i in order]
     same(
@@ -126,15 +108,15 @@ def test_classes_are_taken_in_the_order_they_are_named(tmp_path, suffix, read):
 
 def test_names_that_a_predictor_knows_are_not_doubted(tmp_path, suffix, read):
     whole = {"id": [float(i) for i in range(30)], **columns()}
-    path = write_table(tmp_path / f"val{suffix}", whole)
+    path = write_columns(tmp_path / f"val{suffix}", whole)
     same(read(path, known=["id", *CLASSES]), np.column_stack([np.arange(30), LOGITS]), ["id", *CLASSES])
-    write_table(path, whole | {"id": list(range(30))})
+    write_columns(path, whole | {"id": list(range(30))})
     same(read(path, known=["id", *CLASSES]), np.column_stack([np.arange(30), LOGITS]), ["id", *CLASSES])
 
 
 @pytest.mark.parametrize("truth", [NAMES, LABELS.tolist()], ids=["names", "numbers"])
 def test_labels_of_a_named_column(tmp_path, suffix, truth):
-    path = write_table(tmp_path / f"val{suffix}", columns(truth=truth))
+    path = write_columns(tmp_path / f"val{suffix}", columns(truth=truth))
     for read in (ts.load, ts.open):
         rows = read(path, labels="truth")
         same(rows)
@@ -146,14 +128,14 @@ def test_labels_of_a_named_column(tmp_path, suffix, truth):
 
 
 def test_labels_count_the_classes_as_they_were_named(tmp_path, suffix):
-    path = write_table(tmp_path / f"val{suffix}", columns(label=LABELS.tolist(), other=NAMES))
+    path = write_columns(tmp_path / f"val{suffix}", columns(label=LABELS.tolist(), other=NAMES))
     picked = CLASSES[::-1]
     assert ts.load(path, classes=picked).labels.tolist() == LABELS.tolist()
     assert ts.load(path, classes=picked, labels="other").labels.tolist() == (2 - LABELS).tolist()
 
 
 def test_two_columns_of_labels(tmp_path, suffix):
-    path = write_table(tmp_path / f"val{suffix}", columns(label=NAMES, labels=NAMES))
+    path = write_columns(tmp_path / f"val{suffix}", columns(label=NAMES, labels=NAMES))
     with pytest.raises(FileFormatError, match="'label' and 'labels' both look like labels"):
         ts.load(path)
     assert ts.load(path, labels="label", ignore=["labels"]).labels.tolist() == LABELS.tolist()
@@ -164,37 +146,9 @@ def test_two_columns_of_labels(tmp_path, suffix):
 ARRAYS = [".npz", ".npy", ".h5", ".zarr", ".safetensors", ".pt", ".jsonl", ".parquet"]
 
 
-def write_arrays(folder, suffix):
-    """Rows as arrays or lists, with labels under a name of their own."""
-    path = folder / f"val{suffix}"
-    if suffix == ".npz":
-        np.savez(path, logits=LOGITS, target=LABELS)
-    elif suffix == ".npy":
-        np.save(path, LOGITS)
-        np.save(folder / "val_target.npy", LABELS)
-    elif suffix == ".h5":
-        with require("h5py", "hdf5").File(path, "w") as file:
-            file["logits"], file["target"] = LOGITS, LABELS
-    elif suffix == ".zarr":
-        group = require("zarr", "zarr").open_group(path, mode="w")
-        for name, values in (("logits", LOGITS), ("target", LABELS)):
-            group.create_array(name, shape=values.shape, dtype=values.dtype)[:] = values
-    elif suffix == ".safetensors":
-        require("safetensors.numpy", "io").save_file({"logits": LOGITS, "target": LABELS}, path)
-    elif suffix == ".pt":
-        torch = require("torch", "torch")
-        torch.save({"logits": torch.tensor(LOGITS), "target": torch.tensor(LABELS)}, path)
-    elif suffix == ".jsonl":
-        rows = zip(LOGITS.tolist(), LABELS.tolist(), strict=True)
-        path.write_text("".join(json.dumps({"logits": row, "target": label}) + "\n" for row, label in rows))
-    else:
-        write_table(path, {"logits": LOGITS.tolist(), "target": LABELS.tolist()})
-    return path
-
-
 @pytest.mark.parametrize("suffix", ARRAYS)
 def test_labels_and_class_names_of_arrays(tmp_path, suffix):
-    path = write_arrays(tmp_path, suffix)
+    path = write_columns(tmp_path / f"val{suffix}", {"logits": LOGITS, "target": LABELS})
     for read in (ts.load, ts.open):
         rows = read(path, labels="target", classes=CLASSES)
         same(rows)
@@ -208,12 +162,7 @@ def test_labels_and_class_names_of_arrays(tmp_path, suffix):
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
 def test_labels_of_rows_of_lists_may_be_names_where_classes_have_names(tmp_path, suffix):
-    path = tmp_path / f"val{suffix}"
-    rows = list(zip(LOGITS.tolist(), NAMES, strict=True))
-    if suffix == ".csv":
-        path.write_text("logits,label\n" + "".join(f'"{row}",{name}\n' for row, name in rows))
-    else:
-        path.write_text("".join(json.dumps({"logits": row, "label": name}) + "\n" for row, name in rows))
+    path = write_columns(tmp_path / f"val{suffix}", {"logits": LOGITS, "label": NAMES})
     found = ts.load(path, classes=CLASSES)
     same(found)
     assert found.labels.tolist() == LABELS.tolist()
@@ -241,20 +190,20 @@ def test_an_index_without_a_name(tmp_path):
 
 def test_columns_beside_numbered_ones(tmp_path, suffix, read):
     held = {f"logit_{i}": LOGITS[:, i].tolist() for i in range(3)} | {"age": RNG.uniform(20, 60, size=30).tolist()}
-    path = write_table(tmp_path / f"val{suffix}", held)
+    path = write_columns(tmp_path / f"val{suffix}", held)
     with pytest.raises(InputError, match="column 'age' is next to logit_0 to logit_2"):
         read(path)
     assert read(path, ignore=["age"]).classes is None
 
 
 def test_values_are_read_from_tables_with_other_columns(tmp_path, suffix):
-    path = write_table(tmp_path / f"val{suffix}", columns(id=list(range(30)), site=["a", "b"] * 15))
+    path = write_columns(tmp_path / f"val{suffix}", columns(id=list(range(30)), site=["a", "b"] * 15))
     assert read_values(path, "site", ignore=["id"]).tolist() == ["a", "b"] * 15
     assert read_values(path, "site", classes=CLASSES).tolist() == ["a", "b"] * 15
 
 
 def test_a_bad_cell_far_down_is_told_when_it_is_reached(tmp_path):
-    path = write_table(tmp_path / "val.csv", columns())
+    path = write_columns(tmp_path / "val.csv", columns())
     path.write_text(path.read_text() + "1.0,x,2.0\n")
     with open_blocks(path, block_bytes=8 * 3 * 7) as blocks:
         rows = iter(blocks)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import thermoset as ts
 from forms import FORMS, stored
-from helpers_io import PARTS
+from helpers_io import PARTS, write_columns
 from parts import require
 from thermoset.data import Logits
 from thermoset.data.groups import read_groups
@@ -34,23 +34,10 @@ def suffix(request):
 @pytest.fixture(params=TABLES)
 def table(request):
     """Writes a table with a column for each class, and others beside them."""
-    suffix = request.param
 
     def write(path, **beside):
-        columns = {name: list(values) for name, values in beside.items()}
-        columns |= {name: VAL.logits[:, i].tolist() for i, name in enumerate(VAL.classes)}
-        file = path.with_suffix(suffix)
-        if suffix == ".csv":
-            lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
-            file.write_text("\n".join(lines))
-            return file
-        made = require("pyarrow", "io").table(columns)
-        if suffix == ".parquet":
-            require("pyarrow.parquet", "io").write_table(made, file)
-        else:
-            with require("pyarrow.ipc", "io").new_file(file, made.schema) as writer:
-                writer.write_table(made)
-        return file
+        by_class = {name: VAL.logits[:, i] for i, name in enumerate(VAL.classes)}
+        return write_columns(path.with_suffix(request.param), beside | by_class)
 
     return write
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import thermoset as ts
-from helpers_io import PARTS
+from helpers_io import PARTS, write_columns
 from parts import require
 from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError
@@ -136,37 +136,6 @@ def test_labels_of_another_file_replace_those_inside(tmp_path):
     assert ts.open(tmp_path / "val.npz", labels=tmp_path / "new.npy").labels.tolist() == [1, 0]
 
 
-def write_with_groups(path, part, site):
-    """Logits and a column `site` of numbers or text."""
-    if path.suffix == ".npz":
-        np.savez(path, logits=part.logits, site=site)
-    elif path.suffix == ".npy":
-        np.save(path, part.logits)
-        np.save(path.with_name(f"{path.stem}_site.npy"), site)
-    elif path.suffix in (".parquet", ".arrow"):
-        arrow = require("pyarrow", "io")
-        table = arrow.table({"site": site} | {f"c{i}": part.logits[:, i] for i in range(3)})
-        if path.suffix == ".parquet":
-            require("pyarrow.parquet", "io").write_table(table, path)
-        else:
-            with require("pyarrow.ipc", "io").new_file(path, table.schema) as writer:
-                writer.write_table(table)
-    elif path.suffix == ".zarr":
-        group = require("zarr", "zarr").open_group(str(path), mode="w")
-        group.create_array("logits", data=part.logits)
-        array = group.create_array("site", shape=site.shape, dtype=str if site.dtype.kind == "U" else site.dtype)
-        array[:] = site
-    elif path.suffix == ".h5":
-        with require("h5py", "hdf5").File(path, "w") as file:
-            file.create_dataset("logits", data=part.logits)
-            file.create_dataset("site", data=site.tolist())
-    elif path.suffix == ".csv":
-        lines = [f"{where},{row[0]},{row[1]},{row[2]}" for where, row in zip(site, part.logits.tolist(), strict=True)]
-        path.write_text("\n".join(["site,c0,c1,c2", *lines]))
-    else:
-        require("safetensors.numpy", "io").save_file({"logits": part.logits, "site": site}, path)
-
-
 @pytest.mark.parametrize("text", [True, False])
 def test_groups_are_a_column_that_is_no_class(tmp_path, suffix, text):
     if text and suffix == ".safetensors":
@@ -176,7 +145,9 @@ def test_groups_are_a_column_that_is_no_class(tmp_path, suffix, text):
     if text:
         sites = [np.array([f"s{i}" for i in site]) for site in sites]
     for number, (part, site) in enumerate(zip(parts, sites, strict=True)):
-        write_with_groups(tmp_path / f"part-{number}{suffix}", part, site)
+        by_class = {f"c{i}": part.logits[:, i] for i in range(3)}
+        rows = by_class if suffix in (".csv", ".parquet", ".arrow") else {"logits": part.logits}
+        write_columns(tmp_path / f"part-{number}{suffix}", {"site": site} | rows)
     rows = ts.open(tmp_path, groups="site")
     assert (rows.n_rows, rows.n_classes) == (6, 3)
     assert np.asarray(rows.groups).tolist() == np.concatenate(sites).astype(str).tolist()

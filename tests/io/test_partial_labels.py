@@ -1,108 +1,34 @@
 """Labels of which some are missing, in every kind of file."""
 
-import json
-
 import numpy as np
 import pytest
 
 import thermoset as ts
-from parts import require
+from helpers_io import write_columns
 from thermoset.io import read_partial_labels
 
 ROWS = np.array([[1.5, 0.5, 0.0], [0.1, 2.5, 0.3], [0.2, 0.4, 3.0]])
 WANTED = [2, -1, 0]
 
 
-def npz(folder):
-    np.savez(folder / "rows.npz", logits=ROWS, labels=np.array(WANTED))
-    return folder / "rows.npz"
+MISSING, TEXTS = [2.0, np.nan, 0.0], ["c", "", "a"]
+BY_NAME = {name: ROWS[:, i] for i, name in enumerate("abc")}
+BY_NUMBER = {f"logit_{i}": ROWS[:, i] for i in range(3)}
+KINDS = [
+    *((suffix, {"logits": ROWS, "labels": WANTED}) for suffix in (".npz", ".npy", ".safetensors", ".h5", ".pt")),
+    (".npz", {"logits": ROWS, "labels": MISSING}),
+    (".npz", {"logits": ROWS, "labels": TEXTS, "classes": ["a", "b", "c"]}),
+    (".csv", {"Label": TEXTS, **BY_NAME}),
+    (".csv", {"label": ["2", "", "0"], **BY_NUMBER}),
+    (".jsonl", {"logits": ROWS, "label": np.array([2, None, 0])}),
+    *((suffix, {"logits": ROWS, "label": np.array([2, None, 0])}) for suffix in (".parquet", ".feather")),
+    (".parquet", {"label": np.array(["c", None, "a"]), **BY_NAME}),
+]
 
 
-def npz_of_nan(folder):
-    np.savez(folder / "rows.npz", logits=ROWS, labels=np.array([2, np.nan, 0]))
-    return folder / "rows.npz"
-
-
-def npz_of_names(folder):
-    np.savez(folder / "rows.npz", logits=ROWS, labels=np.array(["c", "", "a"]), classes=np.array(["a", "b", "c"]))
-    return folder / "rows.npz"
-
-
-def npy(folder):
-    np.save(folder / "val_logits.npy", ROWS)
-    np.save(folder / "val_labels.npy", np.array(WANTED))
-    return folder / "val_logits.npy"
-
-
-def csv(folder):
-    lines = ["Label,a,b,c", "c,1.5,0.5,0.0", ",0.1,2.5,0.3", "a,0.2,0.4,3.0"]
-    (folder / "rows.csv").write_text("\n".join(lines) + "\n")
-    return folder / "rows.csv"
-
-
-def csv_of_numbers(folder):
-    lines = ["label,logit_0,logit_1,logit_2", "2,1.5,0.5,0.0", ",0.1,2.5,0.3", "0,0.2,0.4,3.0"]
-    (folder / "rows.csv").write_text("\n".join(lines) + "\n")
-    return folder / "rows.csv"
-
-
-def jsonl(folder):
-    records = [{"logits": row.tolist(), "label": label} for row, label in zip(ROWS, [2, None, 0], strict=True)]
-    (folder / "rows.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    return folder / "rows.jsonl"
-
-
-def parquet(folder):
-    arrow = require("pyarrow", "io")
-    table = arrow.table({"logits": ROWS.tolist(), "label": arrow.array([2, None, 0])})
-    require("pyarrow.parquet", "io").write_table(table, folder / "rows.parquet")
-    return folder / "rows.parquet"
-
-
-def parquet_of_names(folder):
-    arrow = require("pyarrow", "io")
-    columns = {name: ROWS[:, i] for i, name in enumerate("abc")}
-    require("pyarrow.parquet", "io").write_table(
-        arrow.table({"label": ["c", None, "a"], **columns}), folder / "rows.parquet"
-    )
-    return folder / "rows.parquet"
-
-
-def feather(folder):
-    arrow = require("pyarrow", "io")
-    table = arrow.table({"logits": ROWS.tolist(), "label": arrow.array([2, None, 0])})
-    require("pyarrow.feather", "io").write_feather(table, folder / "rows.feather")
-    return folder / "rows.feather"
-
-
-def safetensors(folder):
-    require("safetensors.numpy", "io").save_file(
-        {"logits": ROWS, "labels": np.array(WANTED)}, folder / "rows.safetensors"
-    )
-    return folder / "rows.safetensors"
-
-
-def hdf5(folder):
-    with require("h5py", "io").File(folder / "rows.h5", "w") as file:
-        file["logits"], file["labels"] = ROWS, np.array(WANTED)
-    return folder / "rows.h5"
-
-
-def pt(folder):
-    torch = require("torch", "torch")
-    torch.save({"logits": torch.tensor(ROWS), "labels": torch.tensor(WANTED)}, folder / "rows.pt")
-    return folder / "rows.pt"
-
-
-KINDS = (
-    npz, npz_of_nan, npz_of_names, npy, csv, csv_of_numbers, jsonl, parquet, parquet_of_names, feather, safetensors,
-    hdf5, pt,
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
-def test_missing_labels_are_read_and_everybody_else_refuses_them(make, tmp_path):
-    path = make(tmp_path)
+@pytest.mark.parametrize(("suffix", "columns"), KINDS)
+def test_missing_labels_are_read_and_everybody_else_refuses_them(suffix, columns, tmp_path):
+    path = write_columns(tmp_path / f"val{suffix}", columns)
     rows = ts.load(path, labels=False)
     assert rows.labels is None
     assert np.array_equal(rows.logits, ROWS)
@@ -146,9 +72,7 @@ def test_labels_of_another_model_are_refused_by_row(label, said, tmp_path):
 
 
 def test_groups_beside_the_labels_are_no_class(tmp_path):
-    arrow = require("pyarrow", "io")
-    columns = {name: ROWS[:, i] for i, name in enumerate("abc")}
-    table = arrow.table({"label": ["c", None, "a"], "site": ["x", "y", "x"], **columns})
-    require("pyarrow.parquet", "io").write_table(table, tmp_path / "rows.parquet")
+    columns = {"label": np.array(["c", None, "a"]), "site": ["x", "y", "x"], **BY_NAME}
+    write_columns(tmp_path / "rows.parquet", columns)
     rows = ts.load(tmp_path / "rows.parquet", labels=False, groups="site")
     assert read_partial_labels(tmp_path / "rows.parquet", rows, groups="site").tolist() == WANTED
