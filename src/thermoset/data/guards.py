@@ -275,7 +275,7 @@ _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
 
 
 @contextmanager
-def judged_rows() -> Iterator[None]:
+def without_judging() -> Iterator[None]:
     """Fit on rows that have been judged already, without saying it again."""
     token = _quiet.set(True)
     try:
@@ -380,7 +380,7 @@ def _warn_of_repeated(parts: Sequence["Logits"]) -> None:
     for part in parts:
         rows = row_array((part.n_rows,), np.uint64)
         map_rows(part, _exact_keys, [rows])
-        keys.append(rows ^ _scrambled(part.require_labels("judging rows").astype(np.uint64) + np.uint64(1)))
+        keys.append(rows ^ _mix(part.require_labels("judging rows").astype(np.uint64) + np.uint64(1)))
     times = np.unique(np.concatenate(keys), return_counts=True)[1]
     copies, distinct = int(times.sum() - len(times)), len(times)
     many = copies >= 3 and 20 * copies > len(times) + copies and parts[0].n_classes > 3
@@ -396,11 +396,11 @@ def _warn_of_repeated(parts: Sequence["Logits"]) -> None:
 def _exact_keys(block: Block) -> tuple[Keys]:
     """A number of 64 bits for each row, from all bits of its numbers (multilinear hashing of scrambled words)."""
     bits = (block.astype(np.float64) + 0.0).view(np.uint64)  # -0.0 becomes 0.0
-    places = _scrambled(np.arange(1, block.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
-    return (_scrambled((_scrambled(bits) * places).sum(axis=1, dtype=np.uint64)),)
+    places = _mix(np.arange(1, block.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
+    return (_mix((_mix(bits) * places).sum(axis=1, dtype=np.uint64)),)
 
 
-def _scrambled(words: Keys) -> Keys:
+def _mix(words: Keys) -> Keys:
     """SplitMix64's finaliser."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

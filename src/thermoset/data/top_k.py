@@ -76,7 +76,7 @@ class TopRows:
         return replace(self, logits=logits, indices=indices, stated=self.stated._replace(log_sums=sums))
 
     @staticmethod
-    def stacked(parts: "Sequence[TopRows]") -> "TopRows":
+    def concatenate(parts: "Sequence[TopRows]") -> "TopRows":
         """Rows of several, one after the other; all keep as many logits and state the same."""
         logits, indices, sums = (
             np.concatenate(arrays)
@@ -84,7 +84,7 @@ class TopRows:
         )
         return replace(parts[0], logits=logits, indices=indices, stated=parts[0].stated._replace(log_sums=sums))
 
-    def completed(self) -> Block:
+    def complete(self) -> Block:
         """Whole rows (n, C) of the type of the kept logits: a best guess at the others."""
         whole = np.empty(self.shape, dtype=self.dtype)
         if self.n_rest:
@@ -217,17 +217,17 @@ class TopLogits(Logits):
                 f"{self.n_rows:,} rows of {self.n_classes:,} classes would take {size:,} bytes, completed. "
                 "Take fewer rows at a time."
             )
-        return self._rows.completed()
+        return self._rows.complete()
 
     def blocks(self, step: int) -> Iterator[tuple[slice, Block]]:
         """Completed rows, at most `step` at a time, each with its place; see `logits`."""
         for start in range(0, self.n_rows, step):
             place = slice(start, min(start + step, self.n_rows))
-            yield place, self._rows.part(place).completed()
+            yield place, self._rows.part(place).complete()
 
     def head(self, n_rows: int) -> Block:
         """The first rows, completed, at most so many, (n, C)."""
-        return self._rows.part(slice(0, n_rows)).completed()
+        return self._rows.part(slice(0, n_rows)).complete()
 
     def _take_rows(self, index: Any) -> TopRows:
         return self._rows.part(index)
@@ -238,7 +238,7 @@ class TopLogits(Logits):
                 "rows that are not whole can be joined only with rows of the same classes that keep as many logits and "
                 "state the same sums of the others."
             )
-        rows = TopRows.stacked([self._rows, other._rows])
+        rows = TopRows.concatenate([self._rows, other._rows])
         return self.from_checked(rows, labels, self.classes, groups, self.input_kind)
 
     @property
@@ -283,7 +283,7 @@ def compact(logits: Any, top: int | None = None, temperatures: Sequence[float] =
         raise InputError(f"these rows hold their {data.top} largest logits already. Compact whole rows.")
     kept, at = checked_top(top, data.n_classes), _different(temperatures, "temperatures")
     parts = [_with_largest(block, kept, at) for _, block in data.blocks(block_rows(data.n_classes))]
-    return TopLogits.from_checked(TopRows.stacked(parts), data.labels, data.classes, data.groups, data.input_kind)
+    return TopLogits.from_checked(TopRows.concatenate(parts), data.labels, data.classes, data.groups, data.input_kind)
 
 
 def checked_top(top: int | None, n_classes: int) -> int:

@@ -19,7 +19,7 @@ from thermoset.data.estimator import check_classes
 from thermoset.data.labels import class_names
 from thermoset.data.reading import DEFAULT_COLUMNS, GROUPS, first_repeated, is_instance
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.arrow import METADATA_KEY, is_list, is_number, list_matrix, names_from_json, stacked
+from thermoset.io.arrow import METADATA_KEY, is_list, is_number, list_matrix, names_from_json, stack_columns
 from thermoset.io.files import need
 from thermoset.io.predictions import ArrowPredictions, prediction_block
 from thermoset.io.roles import list_name
@@ -413,7 +413,7 @@ def _stack(batch: Any, names: Sequence[str]) -> Any:
             raise InputError(f"column {quoted(name)} has shape {shape}; it must have one number per row.")
         if not is_number(_pyarrow(), column.type):
             raise InputError(f"column {quoted(name)} has type {reason(column.type)}; it must hold numbers.")
-    return stacked(_pyarrow().table(columns), list(names))
+    return stack_columns(_pyarrow().table(columns), list(names))
 
 
 def _cells(batch: Any, name: str) -> list[Any]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from thermoset.data.reading import NAMES
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import check_size, need, read_at_most
-from thermoset.io.numpy import beside
+from thermoset.io.numpy import sibling_columns
 from thermoset.io.roles import Request
 from thermoset.io.table import BATCH_BYTES, PIECE_BYTES, TEXT, Column, Columns, Forward, Table, row_bytes, rows_in
 from thermoset.quoting import quoted, reason
@@ -71,7 +71,7 @@ class _Chunked(Forward):
         """Some rows; the file is opened for each, because HDF5 keeps files that are open from being replaced."""
         if self.path.is_dir():
             with _errors(f"array {quoted(self.array)}"):
-                return np.asarray(_opened(self.path)[rows])
+                return np.asarray(_open_zarr(self.path)[rows])
         with _file(self.path) as file:
             dataset = _dataset(file, self.array)
             return np.asarray(dataset.asstr(errors="replace")[rows] if self.dtype == TEXT else dataset[rows])
@@ -96,7 +96,7 @@ def read_zarr(path: Path, asked: Request) -> Table:
     need("zarr", "zarr", "reading .zarr")  # said now, and not when rows are read
     found = _metadata(path)
     if _is_array(found):
-        return Table({"probs" if asked.probabilities else "logits": _zarr(path, asked), **beside(path, asked)})
+        return Table({"probs" if asked.probabilities else "logits": _zarr(path, asked), **sibling_columns(path, asked)})
     attributes = found.get("attributes") or (_json(path / ".zattrs") if (path / ".zattrs").is_file() else {})
     names = [part.name for part in path.iterdir() if (part / "zarr.json").is_file() or (part / ".zarray").is_file()]
     return Table(Columns(names, lambda name: _zarr(path / name, asked)), dict(attributes))
@@ -141,7 +141,7 @@ def _zarr(path: Path, asked: Request) -> Column:
         kind = str(found.get("data_type", found.get("dtype")))
         if "|O" in kind and not any(_codec(codec) == "vlen-utf8" for codec in declared):
             raise FileFormatError(f"array {quoted(path.name)} contains objects; expected numbers or text.")
-        array = _opened(path)
+        array = _open_zarr(path)
         # Chunks that are missing would be read as if they were full of one number.
         if array.ndim == 2 and array.nchunks_initialized < array.nchunks:
             raise FileFormatError(
@@ -171,7 +171,7 @@ def _check_codecs(codecs: Iterable[Any], array: str) -> None:
         _check_codecs([*inside.get("codecs", []), *inside.get("index_codecs", [])], array)
 
 
-def _opened(path: Path) -> Any:
+def _open_zarr(path: Path) -> Any:
     library = need("zarr", "zarr", "reading .zarr")
     return library.open_array(str(path), mode="r", zarr_format=3 if (path / "zarr.json").is_file() else 2)
 

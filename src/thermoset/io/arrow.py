@@ -72,7 +72,7 @@ class _ArrowColumn(Forward):
             elif len(names) == 1 and is_list(_arrow(), table.schema.field(names[0]).type):
                 yield list_matrix(table.column(names[0]), quoted(names[0]), row, self.shape[1])
             else:
-                yield stacked(table, names, row)
+                yield stack_columns(table, names, row)
             row += batch.num_rows
 
     def batches(self, first: int, step: int) -> Iterator[Any]:
@@ -220,7 +220,7 @@ def list_matrix(
     return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(len(lengths), width)
 
 
-def stacked(table: Any, names: list[str], first_row: int = 0) -> NDArray[Any]:
+def stack_columns(table: Any, names: list[str], first_row: int = 0) -> NDArray[Any]:
     """Make an (n, C) array of the columns called `names`, in this order."""
     by_name = dict(zip(table.column_names, table.columns, strict=True))
     columns = []

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from thermoset.data.guards import not_a_class
 from thermoset.data.reading import first_repeated
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import FilePath, errors_about, existing, read_at_most, suffix_of
+from thermoset.io.files import FilePath, errors_about, existing_file, read_at_most, suffix_of
 from thermoset.io.roles import Request, find_roles, is_number, is_whole, list_name
 from thermoset.io.table import PIECE_BYTES, TEXT, Column, Forward, Held, Table, rows_in
 from thermoset.quoting import quoted, reason
@@ -253,7 +253,7 @@ def _check_readable(header: list[str], columns: list[str]) -> None:
 
 def read_shares(path: FilePath) -> dict[str, float]:
     """Class shares by name or column number: lines of csv with a class and its share, or a JSON object of shares."""
-    source, suffix = existing(path, (".csv", ".json"))
+    source, suffix = existing_file(path, (".csv", ".json"))
     content = read_at_most(source, _SHARES_BYTES)
     with errors_about(source), _text_errors():
         if suffix == ".json":

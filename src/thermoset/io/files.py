@@ -61,7 +61,7 @@ _WAYS_OUT = {
 }
 
 
-def existing(path: FilePath, suffixes: tuple[str, ...]) -> tuple[Path, str]:
+def existing_file(path: FilePath, suffixes: tuple[str, ...]) -> tuple[Path, str]:
     """Return the path and the suffix of a file that is there and of a known kind."""
     source = as_path(path)
     if source.suffix.lower() in FOLDER_SUFFIXES and source.is_dir():

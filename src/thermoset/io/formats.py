@@ -114,15 +114,15 @@ def found_shards(where: Where, *, sidecars: Collection[str] = ()) -> tuple[Path,
     ['part-2.npy', 'part-10.npy']
     """
     if isinstance(where, (str, os.PathLike)):
-        return tuple(_found(where, sidecars))
+        return tuple(_files_at(where, sidecars))
     if not isinstance(where, (list, tuple)):
         raise InputError(f"where must be a path, a folder, a glob or a list of these; got {type(where).__name__}.")
     if not where:
         raise InputError("where is an empty list; name at least one file of logits.")
-    return tuple(path for part in where for path in _found(part, sidecars))
+    return tuple(path for part in where for path in _files_at(part, sidecars))
 
 
-def _found(where: FilePath, sidecars: Collection[str]) -> list[Path]:
+def _files_at(where: FilePath, sidecars: Collection[str]) -> list[Path]:
     path, endings = as_path(where), f"files that end in {', '.join(READABLE)}"
     if _is_plain_folder(path):
         try:

@@ -23,13 +23,13 @@ from thermoset.io.files import (
     check_size,
     check_targets,
     errors_about,
-    existing,
+    existing_file,
     known_suffix,
     read_at_most,
 )
 from thermoset.io.formats import SUFFIXES, Where, format_of, found_shards
 from thermoset.io.numpy import SIBLINGS, npy_column, sibling
-from thermoset.io.roles import checked_columns, named_column, numbered, request
+from thermoset.io.roles import checked_columns, named_column, read_as_numbers, request
 from thermoset.io.roles import read_values as values_of
 from thermoset.io.source import Source, hive_value, open_source, open_table
 from thermoset.io.table import Held, Table
@@ -195,7 +195,7 @@ def column_or_file(name: FilePath | Literal[False] | None) -> tuple[str | None, 
         return None, None
     is_there = isinstance(name, str) and Path(name).suffix != "" and Path(name).is_file()
     if is_there or is_value_file(name) or not isinstance(name, str):
-        return None, existing(name, VALUE_SUFFIXES)[0]
+        return None, existing_file(name, VALUE_SUFFIXES)[0]
     return str(as_path(name)), None
 
 
@@ -213,7 +213,7 @@ def file_values(path: Path, max_bytes: int) -> NDArray[Any]:
 def labels_in(file: Path, source: Source, n_rows: int) -> NDArray[np.int64]:
     """The labels of some rows, which begin with those of a source, from a file of their own."""
     with errors_about(file):
-        values = numbered(_one_each(file_values(file, source.request.max_bytes), n_rows), source.classes)
+        values = read_as_numbers(_one_each(file_values(file, source.request.max_bytes), n_rows), source.classes)
         return column_indices(values, (n_rows, source.n_classes), source.classes)
 
 
@@ -275,7 +275,7 @@ def read_values(
     """
     limit = byte_limit(max_bytes)
     if is_value_file(name):
-        file = existing(name, VALUE_SUFFIXES)[0]
+        file = existing_file(name, VALUE_SUFFIXES)[0]
         with errors_about(file):
             return one_column(file_values(file, limit), "values")
     column = str(name)
@@ -352,7 +352,7 @@ def read_partial_labels(
     label_column, label_file = column_or_file(labels)
     if label_file is not None:
         with errors_about(label_file):
-            values = numbered(file_values(label_file, byte_limit(max_bytes)), known)
+            values = read_as_numbers(file_values(label_file, byte_limit(max_bytes)), known)
             return partial_indices(values, shape, known, column_indices)
     named = [name for name in (column_or_file(groups)[0], id_column) if name is not None]
     beside = (*checked_columns(ignore), *named)

@@ -74,10 +74,10 @@ def npy_column(path: Path) -> Column:
 def read_npy(path: Path, request: Request) -> Table:
     """Logits in one file, what belongs to them in files next to it."""
     name = next((word for word in ("probs", "probabilities") if word in path.name), "logits")
-    return Table({name if request.probabilities else "logits": npy_column(path), **beside(path, request)})
+    return Table({name if request.probabilities else "logits": npy_column(path), **sibling_columns(path, request)})
 
 
-def beside(path: Path, request: Request) -> dict[str, Column]:
+def sibling_columns(path: Path, request: Request) -> dict[str, Column]:
     """What npy files next to an array hold: labels, class names, groups, and what the user has named."""
     found: dict[str, Column] = {}
     for name in dict.fromkeys((*SIBLINGS, *request.named)):

@@ -14,7 +14,7 @@ from thermoset.data.groups import joined_groups
 from thermoset.data.guards import warn_of_probabilities
 from thermoset.data.stored import StoredLogits
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import MOST_BYTES, FilePath, errors_about, existing
+from thermoset.io.files import MOST_BYTES, FilePath, errors_about, existing_file
 from thermoset.io.formats import Where, found_shards
 from thermoset.io.loading import VALUE_SUFFIXES, column_or_file, groups_in, is_value_file, labels_in
 from thermoset.io.roles import request, texts
@@ -113,7 +113,7 @@ def open(  # noqa: A001  # users write ts.open; nothing in this module opens a f
     elif many is not None:
         if len(many) != len(sources):
             raise InputError(f"labels must be one file, or one for each of {len(sources)} shards; got {len(many)}.")
-        files = [existing(file, VALUE_SUFFIXES)[0] for file in many]
+        files = [existing_file(file, VALUE_SUFFIXES)[0] for file in many]
         of_labels = [labels_in(file, one, one.n_rows) for file, one in zip(files, sources, strict=True)]
     else:
         of_labels = [known_labels for one in sources if (known_labels := one.labels()) is not None]

@@ -24,7 +24,7 @@ from thermoset.data.guards import check_class_columns, most_rows, not_a_class
 from thermoset.data.reading import GROUPS, LABELS, NAMES, checked_options, column_classes, first_repeated
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import byte_limit, check_size
-from thermoset.io.table import TEXT, Column, Table, row_bytes, whole
+from thermoset.io.table import TEXT, Column, Table, read_all, row_bytes
 from thermoset.quoting import printable, quoted
 
 PROBABILITIES = ("probs", "probabilities", "logits")
@@ -168,7 +168,7 @@ def label_name(held: Collection[str], asked: Request) -> str | None:
         if asked.labels not in held and asked.find_labels:
             raise no_column(asked.labels, held)
         return asked.labels if asked.labels in held else None
-    found = _called(LABELS, held, asked, asked.groups)
+    found = _columns_called(LABELS, held, asked, asked.groups)
     if len(found) > 1:
         raise FileFormatError(
             f"columns {quoted(found[0])} and {quoted(found[1])} both look like labels. Name the one that contains them "
@@ -182,13 +182,13 @@ def group_name(held: Collection[str], asked: Request) -> str | None:
     if not asked.find_groups:
         return None
     if asked.groups is None:
-        return next(iter(_called(GROUPS, held, asked, asked.labels)), None)
+        return next(iter(_columns_called(GROUPS, held, asked, asked.labels)), None)
     if asked.groups not in held:
         raise no_column(asked.groups, held)
     return asked.groups
 
 
-def _called(names: Collection[str], held: Collection[str], asked: Request, other: str | None) -> list[str]:
+def _columns_called(names: Collection[str], held: Collection[str], asked: Request, other: str | None) -> list[str]:
     """The columns that are called so in any spelling, and were not named as something else."""
     taken = {other, asked.id_column, *asked.ignored, *(asked.classes or ())}
     return [name for name in held if name.strip().lower() in names and name not in taken]
@@ -306,10 +306,10 @@ def texts(values: NDArray[Any]) -> NDArray[Any]:
 def read_values(column: Column, max_bytes: int) -> NDArray[Any]:
     """All values of a column of rows, text as text, within the limit."""
     check_size(row_bytes(column) * max(column.shape[:1], default=1), max_bytes, "a column")
-    return texts(whole(column))
+    return texts(read_all(column))
 
 
-def numbered(values: Any, classes: Sequence[str] | None, columns: Sequence[str] = ()) -> Any:
+def read_as_numbers(values: Any, classes: Sequence[str] | None, columns: Sequence[str] = ()) -> Any:
     """Labels as they are meant: texts that are whole numbers are column numbers, if no class is called like one.
 
     Where each class has a column, and columns are called 1, 2, 3, the number 1 is a name.

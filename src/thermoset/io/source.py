@@ -17,9 +17,9 @@ from thermoset.data.labels import class_names, column_indices
 from thermoset.data.reading import GROUPS
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.arrays import metadata_files
-from thermoset.io.files import FilePath, check_size, errors_about, existing
+from thermoset.io.files import FilePath, check_size, errors_about, existing_file
 from thermoset.io.formats import HIVE, READABLE, format_of
-from thermoset.io.roles import Layout, Request, check_columns, find_roles, numbered, read_values, texts
+from thermoset.io.roles import Layout, Request, check_columns, find_roles, read_as_numbers, read_values, texts
 from thermoset.io.table import TEXT, Table, row_bytes
 from thermoset.io.top_k import TopColumns, find_top
 
@@ -90,7 +90,9 @@ class Source:
         if self.layout.labels is None:
             return None
         with errors_about(self.path):
-            return numbered(read_values(self.layout.labels, self.request.max_bytes), self.classes, self.layout.columns)
+            return read_as_numbers(
+                read_values(self.layout.labels, self.request.max_bytes), self.classes, self.layout.columns
+            )
 
     def labels(self) -> NDArray[np.int64] | None:
         """The label of each row as a column number; None if there are none."""
@@ -115,7 +117,7 @@ class Source:
 
 def open_table(path: FilePath, asked: Request) -> tuple[Path, Table]:
     """Look at a file's header and what lies next to it; rows are not read."""
-    source, suffix = existing(path, READABLE)
+    source, suffix = existing_file(path, READABLE)
     with errors_about(source):
         return source, format_of(suffix).read(source, asked)
 

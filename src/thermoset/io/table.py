@@ -55,7 +55,7 @@ class Table(NamedTuple):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything, in memory."""
-        return {name: whole(column) for name, column in self.columns.items()}
+        return {name: read_all(column) for name, column in self.columns.items()}
 
 
 class Columns(Mapping[str, Column]):
@@ -79,7 +79,7 @@ class Columns(Mapping[str, Column]):
         return len(self._names)
 
 
-def whole(column: Column) -> NDArray[Any]:
+def read_all(column: Column) -> NDArray[Any]:
     """All rows of a column."""
     return column.read(0, column.shape[0] if column.shape else 0)
 

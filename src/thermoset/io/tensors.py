@@ -22,7 +22,7 @@ from thermoset.errors import FileFormatError, InputError
 from thermoset.io.arrow import names_from_json
 from thermoset.io.files import need
 from thermoset.io.roles import Request
-from thermoset.io.table import Column, Columns, Flat, Held, Table, whole
+from thermoset.io.table import Column, Columns, Flat, Held, Table, read_all
 from thermoset.quoting import quoted, reason
 
 SAFE_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|b1"} | {
@@ -53,7 +53,7 @@ def read_safetensors(path: Path, _: Request) -> Table:
             )
         offset, dtype = 8 + length + entry["data_offsets"][0], np.dtype(SAFE_TYPES[entry["dtype"]])
         flat = Flat(path, offset, tuple(entry["shape"]), dtype, bfloat16=entry["dtype"] == "BF16")
-        return Held(_named(whole(flat), name, stored[name])) if name in stored else flat
+        return Held(_names_at(read_all(flat), name, stored[name])) if name in stored else flat
 
     facts: dict[str, Any] = {name: names_from_json(stored[name]) for name in NAMES if name in stored}
     for name in (name for name in _FACTS if name in stored):
@@ -64,7 +64,7 @@ def read_safetensors(path: Path, _: Request) -> Table:
     return Table(Columns(entries, look), facts)
 
 
-def _named(places: NDArray[Any], name: str, text: str) -> NDArray[Any]:
+def _names_at(places: NDArray[Any], name: str, text: str) -> NDArray[Any]:
     """Names of rows that are stored as places in a list."""
     names = names_from_json(text)
     if not all(isinstance(one, str) for one in names) or places.dtype.kind not in "iu":
@@ -108,7 +108,7 @@ def _torch_errors() -> Iterator[None]:
         ) from None
 
 
-def _loaded(path: Path) -> dict[str, Any]:
+def _load_pt(path: Path) -> dict[str, Any]:
     """What a file holds; tensors stay where they are until they are looked at."""
     torch = need("torch", "torch", "reading .pt")
     with _torch_errors():
@@ -125,7 +125,7 @@ def _loaded(path: Path) -> dict[str, Any]:
 
 def read_pt(path: Path, _: Request) -> Table:
     """A dict of tensors, or one tensor of logits; class names, and labels and groups if one likes, are lists."""
-    torch, held = need("torch", "torch", "reading .pt"), _loaded(path)
+    torch, held = need("torch", "torch", "reading .pt"), _load_pt(path)
 
     def look(name: str) -> Column:
         one = held[name]
@@ -158,7 +158,7 @@ class _Tensor:
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows start to stop - 1."""
         with _torch_errors():
-            return np.array(foreign_array(_loaded(self.path)[self.name][start:stop], self.name), order="C")
+            return np.array(foreign_array(_load_pt(self.path)[self.name][start:stop], self.name), order="C")
 
 
 def write_pt(stream: BinaryIO, table: Table) -> None:

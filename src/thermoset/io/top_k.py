@@ -21,7 +21,7 @@ import numpy as np
 from thermoset.data.top_k import TopLogits
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.roles import Layout, Request, class_names_in, first_of, group_name, label_name, named_classes
-from thermoset.io.table import Column, Held, Table, whole
+from thermoset.io.table import Column, Held, Table, read_all
 from thermoset.quoting import quoted
 
 ROLES: Mapping[str, tuple[str, ...]] = {
@@ -89,7 +89,7 @@ def find_top(table: Table, asked: Request) -> Layout | None:
 def _fact(table: Table, name: str) -> Any:
     if name in table.columns:
         column = table.columns[name]
-        return whole(column) if column.shape else column.array  # type: ignore[attr-defined]  # a single number is held
+        return read_all(column) if column.shape else column.array  # type: ignore[attr-defined]  # a single number is held
     return table.metadata.get(name)
 
 

@@ -18,7 +18,7 @@ from thermoset.conformal.checks import check_weightable, fitted_groups, warn_of_
 from thermoset.conformal.classifier import ConformalClassifier
 from thermoset.conformal.recipe import Recipe, learn_from
 from thermoset.data import Logits, split_indices
-from thermoset.data.guards import input_kind_of, judge_rows, judged_rows
+from thermoset.data.guards import input_kind_of, judge_rows, without_judging
 from thermoset.data.labels import checked_weights, conformal_weights
 from thermoset.data.row_keys import row_keys
 from thermoset.data.splits import rows_of_user
@@ -174,7 +174,7 @@ def fit_split_document(
     if drawn and recipe.seed is not None and options.ids is None:
         options = options._replace(u=draw_uniforms(conformal, recipe.seed))
     pool_options = options if answers is None else options.take(some, len(conformal))
-    with judged_rows():
+    with without_judging():
         sets = ConformalClassifier.of(recipe.change(alpha=choice.alpha)).fit(pool, **pool_options._asdict())
     if recipe.alpha != choice.alpha:
         u = draw_uniforms(calibration, recipe.seed) if drawn and recipe.seed is not None else None
@@ -478,7 +478,7 @@ def recalibrate_document(old: Document, conformal: Logits, options: RowOptions) 
         answers, some = prove_answers(rule.proposal, corrected, old.temperature, wanted)
         pool, pool_options = corrected.take(some), options.take(some, len(conformal))
     signs = judge_rows(conformal)
-    with judged_rows():
+    with without_judging():
         sets = ConformalClassifier.of(old.recipe).fit(pool, **pool_options._asdict())
     provenance = msgspec.structs.replace(
         old.provenance,
