@@ -38,10 +38,7 @@ def test_a_killed_run_leaves_the_old_state_or_the_new_one(zygote, files, begun, 
     assert number == signal.SIGKILL or not left
     assert zygote.run(*asked).returncode == 0, "what was left is in nobody's way"
     predictor = ts.TwoTemperaturePredictor.load(files.predictor)
-    assert [batch.name for batch in ts.Monitor.load(out / "state.json", predictor).status.batches] == [
-        "a.npz",
-        "b.npz",
-    ]
+    assert [batch.name for batch in ts.Monitor.load(out / "state.json", predictor).status.batches] == ["a.npz", "b.npz"]
 
 
 def test_a_full_disk_leaves_the_old_state(zygote, begun):

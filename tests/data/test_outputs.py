@@ -72,11 +72,7 @@ def test_a_test_split_without_labels_has_none(output, placeholder):
     ("predictions", "labels", "said"),
     [
         (ROWS, np.eye(3), r"label_ids has shape \(3, 3\); expected one label per row. Multi-label"),
-        (
-            np.zeros((3, 5, 4)),
-            np.full((3, 5), -100),
-            r"label_ids has shape \(3, 5\).*for token labels, keep",
-        ),
+        (np.zeros((3, 5, 4)), np.full((3, 5), -100), r"label_ids has shape \(3, 5\).*for token labels, keep"),
         (ROWS, (LABELS, LABELS), "label_ids holds 2 arrays; expected one"),
         (np.zeros((3, 5, 4)), None, r"must be 2-D.*got shape \(3, 5, 4\)"),
         (np.zeros((3, 1)), np.zeros(3), "at least 2 classes"),

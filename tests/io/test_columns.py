@@ -65,10 +65,7 @@ def test_ids_that_became_floats_are_whole_numbers_again(tmp_path, suffix):
     assert ids == ([f"{i}.0" for i in range(30)] if suffix == ".csv" else list(range(30)))
     write_columns(path, columns(id=[0.5, *range(1, 30)]))
     if suffix != ".csv":
-        with (
-            pytest.raises(InputError, match=r"id\[0\] is 0\.5"),
-            open_blocks(path, id_column="id") as blocks,
-        ):
+        with pytest.raises(InputError, match=r"id\[0\] is 0\.5"), open_blocks(path, id_column="id") as blocks:
             list(blocks.with_ids())
 
 

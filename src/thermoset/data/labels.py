@@ -8,14 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.arrays import Bools, Floats, Ints
-from thermoset.data.reading import (
-    Table,
-    are_whole,
-    first_repeated,
-    is_missing,
-    is_storable,
-    one_column,
-)
+from thermoset.data.reading import Table, are_whole, first_repeated, is_missing, is_storable, one_column
 from thermoset.errors import InputError
 from thermoset.quoting import printable, quoted
 

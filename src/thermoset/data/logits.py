@@ -15,13 +15,7 @@ from numpy.typing import NDArray
 
 from thermoset.arrays import Block, Floats, Ints
 from thermoset.data.groups import Groups, joined_groups, read_groups
-from thermoset.data.guards import (
-    LOGITS,
-    PROBABILITIES,
-    check_class_columns,
-    check_probabilities,
-    warn_of_probabilities,
-)
+from thermoset.data.guards import LOGITS, PROBABILITIES, check_class_columns, check_probabilities, warn_of_probabilities
 from thermoset.data.labels import class_names, label_indices, names_and_labels
 from thermoset.data.reading import (
     Table,

@@ -29,11 +29,10 @@ from thermoset.io.files import (
 )
 from thermoset.io.formats import SUFFIXES, Where, format_of, found_shards
 from thermoset.io.numpy import SIBLINGS, npy_column, sibling
-from thermoset.io.roles import checked_columns, named_column, read_as_numbers, request
+from thermoset.io.roles import checked_columns, named_column, read_as_numbers, request, top_table
 from thermoset.io.roles import read_values as values_of
 from thermoset.io.source import Source, hive_value, open_source, open_table
 from thermoset.io.table import Held, Table
-from thermoset.io.top_k import top_table
 from thermoset.quoting import quoted
 
 VALUE_SUFFIXES = (".npy", ".txt")

@@ -17,10 +17,9 @@ from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import MOST_BYTES, FilePath, errors_about, existing_file
 from thermoset.io.formats import Where, found_shards
 from thermoset.io.loading import VALUE_SUFFIXES, column_or_file, groups_in, is_value_file, labels_in
-from thermoset.io.roles import request, texts
+from thermoset.io.roles import TopColumns, request, texts
 from thermoset.io.source import Source, open_source
 from thermoset.io.table import Column
-from thermoset.io.top_k import TopColumns
 from thermoset.quoting import quoted
 
 BLOCK_BYTES = 1 << 24

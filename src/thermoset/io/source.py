@@ -19,9 +19,18 @@ from thermoset.errors import FileFormatError, InputError
 from thermoset.io.arrays import metadata_files
 from thermoset.io.files import FilePath, check_size, errors_about, existing_file
 from thermoset.io.formats import HIVE, READABLE, format_of
-from thermoset.io.roles import Layout, Request, check_columns, find_roles, read_as_numbers, read_values, texts
+from thermoset.io.roles import (
+    Layout,
+    Request,
+    TopColumns,
+    check_columns,
+    find_roles,
+    find_top,
+    read_as_numbers,
+    read_values,
+    texts,
+)
 from thermoset.io.table import TEXT, Table, row_bytes
-from thermoset.io.top_k import TopColumns, find_top
 
 
 @dataclass(frozen=True)
