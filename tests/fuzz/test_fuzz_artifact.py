@@ -36,10 +36,11 @@ def test_damaged_bytes(kind, tmp_path):
             end = at + rng.choice([0, 1, 1, 10, 1000])
             content[at:end] = rng.choice([b"", rng.randbytes(1), rng.choice(TOKENS), content[at:end] * 2])
         path.write_bytes(content)
+        said, found = "", None
         try:
             found = ts.TwoTemperaturePredictor.load(path)
         except InputError as error:
-            assert str(error).isprintable()
-            assert len(str(error)) < 1000
-        else:  # the checksum holds: nothing has changed that matters
+            said = str(error)
+        assert said == "" or (said.isprintable() and len(said) < 1000)
+        if found is not None:  # the checksum holds: nothing has changed that matters
             np.testing.assert_array_equal(found.predict_set(FRESH), sets)

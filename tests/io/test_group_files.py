@@ -280,14 +280,6 @@ def test_missing_values_of_a_table(tmp_path):
         load(tmp_path / "val.parquet")
 
 
-def test_groups_within_the_limit(tmp_path):
-    path = tmp_path / "val.npz"
-    np.savez_compressed(path, logits=np.zeros((2, 2)), groups=np.array(["a" * 5000, "b"]))
-    for read in (load, ts.open):
-        with pytest.raises(FileFormatError, match="limit of 10,000"):
-            read(path, max_bytes=10_000)
-
-
 def test_what_names_no_columns(tmp_path):
     save(tmp_path / "val.npz", Logits(np.zeros((2, 2))))
     for read in (load, ts.open):

@@ -1,16 +1,12 @@
 """Files of predictions: read back by other programs as they were written, whole or not at all, in little memory."""
 
 import csv
-import io
 import json
 import os
-import signal
-import subprocess
 import sys
 import tempfile
 import tracemalloc
 from collections import Counter
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from parts import require
-from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
-from thermoset.io import PREDICTION_SUFFIXES, load, open_blocks, open_predictions, predictions, save
+from thermoset.io import PREDICTION_SUFFIXES, open_predictions, predictions
 from thermoset.io.predictions import write_table
 from tiers import examples
 
@@ -148,15 +143,6 @@ def test_how_rows_are_cut_into_blocks_does_not_show(suffix, case, group_bytes):
     assert written[0] == written[1]
 
 
-def test_row_groups_end_with_the_row_that_fills_them(tmp_path, monkeypatch):
-    """A row is counted as 16 bytes and 4 for each label: rows of 20, 28 and 16 bytes, three times."""
-    parquet = require("pyarrow.parquet", "io")
-    monkeypatch.setattr(predictions, "ROW_GROUP_BYTES", 48)
-    write_all(tmp_path / "out.parquet", None, *[(LABELS, SURE, SETS)] * 3)
-    file = parquet.ParquetFile(tmp_path / "out.parquet")
-    assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [2, 3, 3, 1]
-
-
 @settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sure=hnp.arrays(np.float64, 3, elements=st.floats(allow_nan=False, allow_infinity=False)))
 @example(sure=np.array([0.1 + 0.2, 5e-324, 1e16]))
@@ -214,50 +200,7 @@ def test_types_of_the_columns(tmp_path):
         assert schema.types == [kind, arrow.float64(), arrow.list_(kind), arrow.int32()]
 
 
-def test_small_writes_share_a_row_group(tmp_path):
-    parquet = require("pyarrow.parquet", "io")
-    path = write_all(tmp_path / "out.parquet", ["a", "b", "c"], *[(LABELS, SURE, SETS)] * 500)
-    assert parquet.ParquetFile(path).metadata.num_row_groups == 1
-    reads_back(path, [(LABELS, SURE, SETS)] * 500, ["a", "b", "c"])
-
-
-def test_from_file_to_file(tmp_path, suffix):
-    """Blocks of one file become blocks of another; the size of blocks leaves no trace."""
-    rng = np.random.default_rng(0)
-    save(tmp_path / "new.npz", Logits(rng.normal(size=(100, 4)), classes=list("abcd")))
-    contents = []
-    for block_bytes in (1, 1000, 10**6):
-        path = tmp_path / f"out{suffix}"
-        with (
-            open_blocks(tmp_path / "new.npz", block_bytes=block_bytes) as blocks,
-            open_predictions(path, blocks.classes) as out,
-        ):
-            for block in blocks:
-                logits = block.logits
-                out.write(logits.argmax(axis=1), logits.max(axis=1), logits > 0)
-        contents.append(READABLE[suffix](path))
-    whole = load(tmp_path / "new.npz").logits
-    wanted = expected_rows([(whole.argmax(axis=1), whole.max(axis=1), whole > 0)], "abcd")
-    assert contents == [wanted] * 3
-
-
 # -- whole or not at all ------------------------------------------------------------------------------------------
-
-
-class FullDisk(io.RawIOBase):
-    """Takes a few bytes more than a header, then says that the disk is full."""
-
-    def __init__(self, name):
-        self.name, self.room = name, 200
-
-    def writable(self):
-        return True
-
-    def write(self, data):
-        self.room -= len(data)
-        if self.room < 0:
-            raise OSError(28, "No space left on device")
-        return len(data)
 
 
 @pytest.fixture(params=["new", "old"])
@@ -296,17 +239,7 @@ def test_bad_predictions_leave_things_as_they_were(target):
 
 
 def test_a_full_disk_leaves_things_as_they_were(target, monkeypatch):
-    @contextmanager
-    def full_disk(path):
-        yield FullDisk(str(path))
-
     many = [np.tile(part, (1000, 1)[: part.ndim]) for part in (LABELS, SURE, SETS)]
-    with monkeypatch.context() as patch:
-        patch.setattr(predictions, "write_whole", full_disk)
-        with pytest.raises(InputError, match=r"cannot be written .*No space left") as caught:
-            write_all(target, None, many)
-    assert str(caught.value).startswith(f"{target}: ")
-    assert as_it_was(target)
 
     def fail(fd):
         raise OSError(28, "No space left on device")
@@ -315,25 +248,6 @@ def test_a_full_disk_leaves_things_as_they_were(target, monkeypatch):
     with pytest.raises(InputError, match=r"cannot be written .*No space left"):
         write_all(target, None, many)
     assert as_it_was(target)
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-def test_a_killed_process_leaves_no_partial_file(target):
-    code = (
-        "import sys, time, numpy as np\n"
-        "from thermoset.io import open_predictions\n"
-        "with open_predictions(sys.argv[1]) as out:\n"
-        "    for i in range(10**9):\n"
-        "        out.write(np.zeros(1000, int), np.full(1000, 0.5), np.ones((1000, 100), bool))\n"
-        "        if i == 20:\n"
-        "            print('in the middle', flush=True)\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", code, str(target)], stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline() == b"in the middle\n"
-        process.kill()
-    left = [name for name in names_in(target.parent) if name != target.name]
-    assert [name.startswith(f".{target.name}.") for name in left] == [True]  # the one hidden file
-    assert not target.exists() or target.read_text() == "older"
 
 
 # -- memory -------------------------------------------------------------------------------------------------------

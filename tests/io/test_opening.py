@@ -88,15 +88,6 @@ def test_hive_folders_are_rows_and_groups(tmp_path):
     assert np.asarray(ts.open(tmp_path, groups="year").groups).tolist() == ["9"] * 4 + ["10"] * 3 + ["1"] * 2
 
 
-def test_probabilities(tmp_path):
-    probs = RNG.dirichlet(np.ones(3), 12)
-    np.savez(tmp_path / "a.npz", probs=probs[:5])
-    np.savez(tmp_path / "b.npz", probs=probs[5:])
-    assert ts.open(tmp_path, probabilities=True).loaded() == Logits.from_probabilities(probs)
-    with pytest.raises(FileFormatError, match=r"a.npz: no array called 'logits'.*probabilities=True"):
-        ts.open(tmp_path)
-
-
 # -- labels and groups ---------------------------------------------------------------------------------------------
 
 
@@ -157,26 +148,6 @@ def test_groups_are_a_column_that_is_no_class(tmp_path, suffix, text):
     )
     with pytest.raises(InputError, match=r"part-0.* there is no .*city"):
         ts.open([tmp_path / f"part-{number}{suffix}" for number in range(2)], groups="city")
-
-
-def test_groups_in_a_file_of_their_own(tmp_path):
-    part = some_rows(3)
-    save(tmp_path / "val.npz", part)
-    (tmp_path / "sites.txt").write_text("north\nsouth\nnorth\n")
-    np.save(tmp_path / "sites.npy", [4, 5, 4])
-    by_name = ts.open(tmp_path / "val.npz", groups=str(tmp_path / "sites.txt"))
-    assert np.asarray(by_name.groups).tolist() == ["north", "south", "north"]
-    by_number = ts.open(tmp_path / "val.npz", groups=tmp_path / "sites.npy")
-    assert np.asarray(by_number.groups).tolist() == ["4", "5", "4"]
-    (tmp_path / "sites.txt").write_text("north\n")
-    with pytest.raises(InputError, match=r"sites.txt: has 1 values for 3 rows"):
-        ts.open(tmp_path / "val.npz", groups=tmp_path / "sites.txt")
-
-
-@pytest.mark.parametrize("bad", [np.zeros(4), np.zeros((3, 2), int), np.zeros(2, int)])
-def test_groups_that_are_not_one_value_for_each_row(tmp_path, bad):
-    np.savez(tmp_path / "val.npz", logits=np.zeros((3, 2)), site=bad)
-    refused(tmp_path, tmp_path / "val.npz", "one value", groups="site")
 
 
 # -- shards that do not fit ----------------------------------------------------------------------------------------
