@@ -86,12 +86,19 @@ def test_rows_that_fit_the_budget_are_read_into_memory(tmp_path, suffix):
         assert made.threshold_ == whole.threshold_
 
 
-def test_named_columns_in_another_order_are_put_in_order():
+@pytest.mark.parametrize("form", ["array", "file", "largest"])
+def test_named_columns_in_another_order_are_put_in_order(form, tmp_path):
     logits, labels = working(600)
     names = [f"class {i}" for i in range(10)]
     made = ts.ConformalClassifier("lac").fit(ts.Logits(logits, labels, names))
-    turned = ts.Logits(logits[:, ::-1].copy(), classes=names[::-1])
-    assert np.array_equal(made.predict_set(turned), made.predict_set(logits))
+    turned = ts.Logits(logits[:, ::-1].copy(), 9 - labels, classes=names[::-1])
+    if form == "file":
+        ts.save(tmp_path / "val.npz", turned)
+        turned = ts.open(tmp_path / "val.npz")
+    plain = logits if form != "largest" else ts.compact(logits, 6)
+    turned = ts.compact(turned, 6) if form == "largest" else turned
+    assert np.array_equal(made.predict_set(turned), made.predict_set(plain))
+    assert turned.in_order(tuple(names)).labels.tolist() == labels.tolist()
     with pytest.raises(ts.InputError):
         made.predict_set(ts.Logits(logits, classes=[*names[:-1], "other"]))
 

@@ -148,14 +148,11 @@ def predict_data(estimator: Any, logits: Any, groups: Any = None, labels: Any = 
 
 
 def _in_order(estimator: Any, data: Logits) -> Logits:
-    """Rows with their columns in the order that an estimator was fitted on, where names tell and rows are in memory."""
+    """Rows with their columns in the order that an estimator was fitted on, where names tell."""
     fitted, given = estimator.class_names_, data.classes
-    if fitted is None or given is None or given == fitted or set(given) != set(fitted) or type(data) is not Logits:
+    if fitted is None or given is None or given == fitted or set(given) != set(fitted):
         return data
-    order = [given.index(name) for name in fitted]
-    labels = None if data.labels is None else np.argsort(order)[data.labels]
-    rows = np.ascontiguousarray(data.logits[:, order])
-    return Logits.from_checked(rows, labels, tuple(fitted), data.groups, data.input_kind)
+    return data.in_order(fitted)
 
 
 def check_classes(estimator: Any, n_classes: int, classes: tuple[str, ...] | None) -> None:

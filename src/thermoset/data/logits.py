@@ -330,6 +330,20 @@ class Logits:
     def _take_rows(self, index: Any) -> Any:
         return np.ascontiguousarray(self._rows[index])
 
+    def in_order(self, classes: tuple[str, ...]) -> Self:
+        """The same rows with their named columns in another order.
+
+        >>> Logits([[0.0, 1.0]], labels=["dog"], classes=["cat", "dog"]).in_order(("dog", "cat")).labels
+        array([0])
+        """
+        given = {name: column for column, name in enumerate(self.classes or ())}
+        order = np.array([given[name] for name in classes])
+        labels = None if self.labels is None else np.argsort(order)[self.labels]
+        return self.from_checked(self._reordered_rows(order), labels, tuple(classes), self.groups, self.input_kind)
+
+    def _reordered_rows(self, order: Ints) -> Any:
+        return np.ascontiguousarray(self._rows[:, order])
+
     def apply(self, f: Callable[[Block], Block]) -> "Logits":
         """The same rows with other numbers: f takes a block of rows and gives float64 of the same shape.
 

@@ -53,22 +53,45 @@ class Shard(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class TransformedShard:
-    """A shard whose rows are changed as they are read: f takes a block and gives float64 of the same shape."""
+class _Wrapped:
+    """A shard of which something is changed as it is read."""
 
     shard: Shard
-    f: Callable[[Block], Block]
-
-    dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float64)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.shard, name)
 
+
+@dataclass(frozen=True, eq=False)
+class TransformedShard(_Wrapped):
+    """Other rows: f takes a block and gives float64 of the same shape."""
+
+    f: Callable[[Block], Block]
+
+    dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float64)
+
     def read(self, start: int, stop: int) -> Block:
         """Some rows."""
         return self.f(self.shard.read(start, stop))
+
+
+@dataclass(frozen=True, eq=False)
+class ReorderedShard(_Wrapped):
+    """Columns in another order."""
+
+    order: Ints
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """Class names."""
+        names = self.shard.classes
+        return None if names is None else tuple(names[column] for column in self.order)
+
+    def read(self, start: int, stop: int) -> Block:
+        """Some rows."""
+        return np.ascontiguousarray(self.shard.read(start, stop)[:, self.order])
 
 
 class Segment(NamedTuple):
@@ -223,6 +246,10 @@ class StoredLogits(Logits):
             stored = super()._selected(unique)
             return stored.loaded().take(place) if isinstance(stored, StoredLogits) else stored
         return super()._selected(numbers)
+
+    def _reordered_rows(self, order: Ints) -> StoredRows:
+        segments = tuple(Segment(ReorderedShard(shard, order), rows) for shard, rows in self._rows.segments)
+        return self._rows._replace(segments=segments)
 
     def _take_rows(self, index: Ints) -> StoredRows:
         found, start = [], 0

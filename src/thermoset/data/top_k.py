@@ -158,9 +158,7 @@ class TopLogits(Logits):
         if values.shape[1] < min(LEAST_KEPT, most):
             raise InputError(f"rows must keep at least {LEAST_KEPT} logits; got {values.shape[1]}. Keep more.")
         stated = _read_stated(len(values), log_rest, rest_temperatures, log_sum_exp)
-        if not _descends(values, indices):
-            order = np.lexsort((indices.astype(np.int64), -values), axis=1)
-            values, indices = np.take_along_axis(values, order, axis=1), np.take_along_axis(indices, order, axis=1)
+        values, indices = _in_descending_order(values, indices)
         _check_stated(values, stated, most)
         names = None if classes is None else class_names(classes, most)
         own = None if labels is None else label_indices(labels, (len(values), most), names)
@@ -228,6 +226,10 @@ class TopLogits(Logits):
     def head(self, n_rows: int) -> Block:
         """The first rows, completed, at most so many, (n, C)."""
         return self._rows.part(slice(0, n_rows)).complete()
+
+    def _reordered_rows(self, order: Ints) -> TopRows:
+        logits, indices = _in_descending_order(self._rows.logits, np.argsort(order)[self._rows.indices])
+        return replace(self._rows, logits=logits, indices=indices.astype(self._rows.indices.dtype))
 
     def _take_rows(self, index: Any) -> TopRows:
         return self._rows.part(index)
@@ -341,11 +343,14 @@ def _read_indices(given: object, shape: tuple[int, ...], n_classes: int) -> Indi
     return np.ascontiguousarray(indices)
 
 
-def _descends(values: Block, indices: Indices) -> bool:
-    """Whether logits fall along each row, and of equal ones the lower class comes first."""
-    ordered = values[:, 1:] < values[:, :-1]
-    ordered |= (values[:, 1:] == values[:, :-1]) & (indices[:, 1:] > indices[:, :-1])
-    return bool(ordered.all())
+def _in_descending_order(values: Block, indices: Indices) -> tuple[Block, Indices]:
+    """Logits falling along each row, and of equal ones the lower class first."""
+    descends = values[:, 1:] < values[:, :-1]
+    descends |= (values[:, 1:] == values[:, :-1]) & (indices[:, 1:] > indices[:, :-1])
+    if descends.all():
+        return values, indices
+    order = np.lexsort((indices.astype(np.int64), -values), axis=1)
+    return np.take_along_axis(values, order, axis=1), np.take_along_axis(indices, order, axis=1)
 
 
 def _read_stated(n_rows: int, log_rest: object, temperatures: object, log_sum_exp: object) -> Stated:
