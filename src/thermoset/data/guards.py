@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from thermoset.arrays import Block, Ints, Keys
+from thermoset.arrays import Block, Ints
 from thermoset.data.reading import DEFAULT_COLUMNS
 from thermoset.errors import InputError, ProbabilitiesAsLogitsWarning, RepeatedRowsWarning, SuspiciousRowsWarning
 from thermoset.quoting import printable, quoted
@@ -378,9 +378,9 @@ def _warn_of_repeated(parts: Sequence["Logits"]) -> None:
         return
     keys = []
     for part in parts:
-        rows = row_array((part.n_rows,), np.uint64)
-        map_rows(part, _exact_keys, [rows])
-        keys.append(rows ^ _mix(part.require_labels("judging rows").astype(np.uint64) + np.uint64(1)))
+        rows = row_array((part.n_rows,), np.int64)
+        map_rows(part, _row_hashes, [rows])
+        keys.append(rows ^ part.require_labels("judging rows"))
     times = np.unique(np.concatenate(keys), return_counts=True)[1]
     copies, distinct = int(times.sum() - len(times)), len(times)
     many = copies >= 3 and 20 * copies > len(times) + copies and parts[0].n_classes > 3
@@ -393,18 +393,9 @@ def _warn_of_repeated(parts: Sequence["Logits"]) -> None:
         )
 
 
-def _exact_keys(block: Block) -> tuple[Keys]:
-    """A number of 64 bits for each row, from all bits of its numbers (multilinear hashing of scrambled words)."""
-    bits = (block.astype(np.float64) + 0.0).view(np.uint64)  # -0.0 becomes 0.0
-    places = _mix(np.arange(1, block.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
-    return (_mix((_mix(bits) * places).sum(axis=1, dtype=np.uint64)),)
-
-
-def _mix(words: Keys) -> Keys:
-    """SplitMix64's finaliser."""
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
+def _row_hashes(block: Block) -> tuple[Ints]:
+    exact = block.astype(np.float64) + 0.0  # -0.0 becomes 0.0
+    return (np.array([hash(row.tobytes()) for row in exact], dtype=np.int64),)
 
 
 def _are_fine(data: "Logits") -> bool:
