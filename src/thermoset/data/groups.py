@@ -60,10 +60,6 @@ class Groups:
         """The groups of some rows; every name is kept."""
         return Groups(self.names, self.codes[index])
 
-    def joined(self, other: "Groups") -> "Groups":
-        """The groups of these rows and then of the others, by name."""
-        return joined_groups([self, other])
-
     def codes_among(self, names: tuple[str, ...]) -> Ints:
         """Where each row's group stands in other names; -1 where it is not among them.
 

@@ -132,8 +132,6 @@ def metadata_files(path: Path) -> list[Path]:
 
 def _zarr(path: Path, asked: Request) -> Column:
     found = _metadata(path)
-    if not _is_array(found):
-        raise FileFormatError(f"{quoted(path.name)} is a group; expected an array.")
     with _errors(f"array {quoted(path.name)}"):
         declared = [*(found.get("codecs") or ()), *(found.get("filters") or ())]
         declared += [found["compressor"]] if found.get("compressor") else []
@@ -249,11 +247,6 @@ def read_hdf5(path: Path, asked: Request) -> Table:
 
 
 def _hdf5(path: Path, dataset: Any, name: str, asked: Request) -> Column:
-    text = need("h5py", "hdf5", "reading .h5").check_string_dtype(dataset.dtype)
-    if text is None and dataset.dtype.kind not in "fiub":
-        raise FileFormatError(
-            f"dataset {quoted(name)} is of type {quoted(str(dataset.dtype))}; expected numbers or text."
-        )
     if dataset.chunks:
         counts = [-(-size // chunk) for size, chunk in zip(dataset.shape, dataset.chunks, strict=True)]
         written = dataset.id.get_num_chunks() == int(np.prod(counts, dtype=object))
@@ -270,9 +263,7 @@ def _dataset(file: Any, name: str) -> Any:
     if not isinstance(file.get(name, getlink=True), library.HardLink):
         raise FileFormatError(f"{quoted(name)} is a link, which may lead to another file. Open that one.")
     found = file[name]
-    if not isinstance(found, library.Dataset):
-        raise FileFormatError(f"{quoted(name)} is a group; expected a dataset.")
-    if found.external or found.is_virtual:
+    if found.external or found.is_virtual:  # which a group has not
         raise FileFormatError(
             f"the numbers of dataset {quoted(name)} are stored in other files. Write them into this one."
         )

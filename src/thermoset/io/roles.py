@@ -109,8 +109,6 @@ class Layout(NamedTuple):
 def find_roles(table: Table, asked: Request) -> Layout:
     """Find the columns of a file of whole rows; the scores are one column of rows, or a column for each class."""
     held = table.columns
-    if (twice := first_repeated(held)) is not None:
-        raise FileFormatError(f"two columns are called {quoted(twice)}.")
     ids = None if asked.id_column is None else named_column(table, asked.id_column)
     groups, labels = group_name(held, asked), label_name(held, asked)
     lists = [name for name in held if len(held[name].shape) == 2] if table.cells else []

@@ -63,8 +63,6 @@ class Source:
     def read(self, start: int, stop: int) -> Block:
         """Rows start to stop - 1, C-contiguous and checked."""
         with errors_about(self.path):
-            if not 0 <= start < stop <= self.n_rows:
-                raise InputError(f"has rows 0 to {self.n_rows}; asked for {start} to {stop}.")
             if _stamp(self.path) != self.stamp:
                 raise InputError("was written to after it was opened. Open it again.")
         return self.rows(start, stop).logits
