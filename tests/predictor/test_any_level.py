@@ -9,7 +9,6 @@ import pytest
 import thermoset as ts
 from engines import ENGINES
 from law import generated
-from parts import require
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.predictor.document import STORED_BY_DEFAULT, UNDECIDED
 
@@ -117,18 +116,6 @@ def test_what_is_said_of_another_level(one, tmp_path):
     assert loaded(back, tmp_path).document_.alpha == "0.2"
     assert one.at(0.2).document_ == one.document_
     assert (one.alpha, one.document_.alpha) == ("0.2", "0.2"), "the first one is as it was"
-
-
-@pytest.mark.slow
-def test_a_page_of_another_level_says_which_numbers_are_about_which(one):
-    for module in ("vl_convert", "jinja2"):
-        require(module, "report")
-    from thermoset.report import build_report, render_page
-
-    pages = [render_page(build_report(made, FRESH, trials=2)) for made in (one, one.at(0.05))]
-    said = "was chosen for α = 0.2, and the level was changed to α = 0.05 afterwards"
-    assert [said in page for page in pages] == [False, True]
-    assert "prefer small" in pages[1]
 
 
 def test_another_level_can_be_recalibrated(one, tmp_path):

@@ -141,14 +141,7 @@ def test_a_damaged_byte_is_noticed(document, tmp_path, place, byte):
     assert read.change(checksum="") == document
 
 
-def test_deep_nesting_is_refused(tmp_path):
-    path = tmp_path / "p.json"
-    path.write_text('{"a":' + "[" * 200_000 + "]" * 200_000 + "}")
-    with pytest.raises(FileFormatError, match="not a JSON document, or is damaged"):
-        read_document(path)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
 def test_a_truncated_file_is_refused(saved, share):
     content = saved.read_bytes()
     saved.write_bytes(content[: int(share * len(content))])
@@ -156,9 +149,7 @@ def test_a_truncated_file_is_refused(saved, share):
         read_document(saved)
 
 
-@pytest.mark.parametrize(
-    "content", ["{}", "[1, 2]", '"text"', '{"format": "other", "schema": 1}', "null", '{"format": 3}']
-)
+@pytest.mark.parametrize("content", ["{}", "[1, 2]", '{"format": "other", "schema": 1}', "null", '{"format": 3}'])
 def test_a_foreign_document_is_refused(tmp_path, content):
     path = tmp_path / "p.json"
     path.write_text(content)
@@ -166,36 +157,16 @@ def test_a_foreign_document_is_refused(tmp_path, content):
         read_document(path)
 
 
-@pytest.mark.parametrize("schema", [2, 99, 0, -1])
-def test_a_file_of_another_schema_asks_for_an_upgrade(document, saved, schema):
-    content = json.loads(saved.read_text())
-    saved.write_text(json.dumps(content | {"schema": schema, "something": "new"}))
-    said = rf"schema {schema};.* Upgrade"
-    with pytest.raises(FileFormatError, match=said):
-        read_document(saved)
-    forge(saved, document, {"schema": schema})
-    with pytest.raises(FileFormatError, match=said):
-        read_document(saved)
-
-
-def test_a_file_without_a_schema_is_refused(saved):
-    document = json.loads(saved.read_text())
-    del document["schema"]
-    saved.write_text(json.dumps(document))
-    with pytest.raises(FileFormatError, match="this one reads schema 1"):
-        read_document(saved)
-
-
 @pytest.mark.parametrize(
     ("edit", "said"),
     [
+        (lambda d: d.update(schema=2, something="new"), "schema 2;.* Upgrade"),
+        (lambda d: d.pop("schema"), "this one reads schema 1"),
         (lambda d: d.update(temperature=2.0), "checksum"),
         (lambda d: d["scores"].update(value=d["scores"]["tie"]), "checksum"),
         (lambda d: d["choice"].update(extra=1), "checksum"),
         (lambda d: d.update(extra=1), "extra"),
-        (lambda d: d["recipe"].update(extra=1), "extra"),
         (lambda d: d["recipe"]["method"].update(extra=1), "extra"),
-        (lambda d: d["provenance"].update(extra=1), "extra"),
         (lambda d: d.pop("alpha"), "alpha"),
         (lambda d: d.update(temperature="warm"), "float"),
     ],
@@ -215,12 +186,9 @@ ONE = {"value": [0.5], "tie": [0.5]}
     ("changes", "said"),
     [
         ({"input_kind": "pictures"}, "input_kind"),
-        ({"alpha": "2"}, "alpha"),
         ({"alpha": "1e-99999999"}, "alpha"),
         ({"alpha": "0.05"}, "at most alpha"),
-        ({"recipe.alpha": "2"}, "alpha"),
         ({"recipe.alpha": "0.05"}, "set the threshold"),
-        ({"temperature": 5e-309}, "temperature"),
         ({"temperature": 0.0}, "temperature"),
         ({"recipe.temperature": -1.0}, "temperature"),
         ({"recipe.grouping": "both"}, "grouping"),
@@ -232,17 +200,12 @@ ONE = {"value": [0.5], "tie": [0.5]}
         ({"recipe.method": {"name": "best", "parameters": {}}}, "best"),
         ({"recipe.method": {"name": "raps", "parameters": {"size": 1}}}, "does not take"),
         ({"recipe.method": {"name": "raps", "parameters": {"penalty": -1}}}, "penalty"),
-        ({"recipe.method": {"name": "raps", "parameters": {"penalty": True}}}, "penalty"),
-        ({"recipe.method": {"name": "saps", "parameters": {"weight": 1e300}}}, "weight"),
         ({"recipe.method": {"name": "own:mine", "parameters": {}}}, "custom"),
         ({"recipe.method": {"name": "aps", "parameters": {}, "limits": [1, 2]}}, "limits"),
         ({"recipe.method": {"name": "aps", "parameters": {}, "limits": [1, 2, 3, 5]}}, "limits"),
         ({"n_classes": 10**12, "classes": None}, "n_classes"),
-        ({"n_classes": 1, "classes": None}, "n_classes"),
         ({"n_classes": 5}, "classes"),
         ({"classes": ["a", "a", "b", "c"]}, "different"),
-        ({"pool_rows": [10**13]}, "pool_rows"),
-        ({"pool_rows": [-1]}, "pool_rows"),
         ({"pool_rows": [1, 2]}, "pool_rows"),
         ({"pool_rows": [201]}, "pool_rows"),
         ({"pool_rows": [199]}, "scores"),
@@ -250,7 +213,6 @@ ONE = {"value": [0.5], "tie": [0.5]}
         ({"group_names": ["a"]}, "group_names"),
         ({"sizes": [1]}, "sizes"),
         ({"sizes": [200] + [0] * 5}, "sizes"),
-        ({"sizes": [-1, 201]}, "sizes"),
         ({"thresholds": ONE}, "not both"),
         ({"scores": None}, "not both"),
         ({"scores": None, "thresholds": {"value": [0.5, 0.5], "tie": [0.5, 0.5]}}, "one for each"),
@@ -262,9 +224,7 @@ ONE = {"value": [0.5], "tie": [0.5]}
         ({"confidence.counts": [1]}, "confidence"),
         ({"provenance.objective": "best"}, "objective"),
         ({"provenance.conformal_rows": 0}, "conformal_rows"),
-        ({"provenance.calibration_rows": -1}, "calibration_rows"),
         ({"provenance.calibration_fraction": "1e-99999999"}, "between 0 and 1"),
-        ({"provenance.calibration_zero_labels": -1}, "zero_labels"),
     ],
 )
 def test_a_forged_file_is_refused_all_the_same(document, tmp_path, changes, said):
@@ -289,22 +249,13 @@ def test_damaged_scores_are_refused(document, tmp_path):
             read_document(tmp_path / "p.json")
 
 
-def test_more_rows_than_bytes_are_refused_before_there_is_room_for_them(document, tmp_path):
-    many = 2**31 - 1
-    changes = {"pool_rows": [many], "sizes": [], "provenance.conformal_rows": many, "confidence": None}
-    with pytest.raises(FileFormatError, match="scores must be those of"):
-        read_document(forge(tmp_path / "p.json", document, changes))
-
-
 @pytest.mark.parametrize(
     "changes",
     [
         {"choice": {}},
         {"choice": [1, "two"]},
-        {"choice.extra": 1},
         {"choice.curve.extra": 1},
         {"choice.preference.kind": "best"},
-        {"choice.n_rows": "many"},
         {"choice.outlooks": []},
         {"choice.comparisons": []},
         {"choice.curve.size": [1.0]},

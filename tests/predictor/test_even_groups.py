@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 import thermoset as ts
-from choices import made_choice, with_choice
+from choices import with_choice
 from sites import sites
 from thermoset.cli.output import Screen
 from thermoset.cli.tune import show_predictor
 from thermoset.errors import InputError
-from thermoset.tuning.choice import front_titles
 
 
 @pytest.fixture(scope="module")
@@ -56,13 +55,6 @@ def test_the_file_keeps_what_was_evened_out(fitted, tmp_path):
     assert not {measure.name for measure in read.document_.measures} & {"class_gap", "top_coverage_gap"}
 
 
-def test_a_choice_for_classes_says_so(rows, tmp_path):
-    ts.TwoTemperaturePredictor("aps", prefer="even").fit(rows).save(tmp_path / "p.json")
-    told = json.loads((tmp_path / "p.json").read_text())
-    assert told["choice"]["even"] == told["provenance"]["even"] == "class"
-    assert ts.TwoTemperaturePredictor.load(tmp_path / "p.json").even == "class"
-
-
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
@@ -99,17 +91,3 @@ def test_the_screen_speaks_of_groups(fitted):
     # The data has classes, and other settings may have thresholds by class; nothing else is about classes.
     lines = [line for line in text.splitlines() if "class" in line and "to correct" not in line]
     assert all(line.startswith("Data ") or "Mondrian" in line or "clustered" in line for line in lines), lines
-
-
-def test_a_notebook_speaks_of_groups(fitted):
-    html = fitted._repr_html_()
-    assert "group gap" in html
-    assert "class gap" not in html
-    assert "of classes" not in html
-
-
-def test_titles_speak_of_groups():
-    assert front_titles(made_choice(even="group")) == {
-        "worst_tenth": "coverage of the worst tenth of groups",
-        "class_gap": "group gap",
-    }

@@ -75,6 +75,8 @@ def test_without_groups_nothing_is_predicted(predictor):
         ts.TwoTemperaturePredictor(grouping="group").fit_split(ts.Logits(DATA.logits, DATA.labels, DATA.classes), DATA)
     with pytest.raises(InputError, match="looks like one id"):
         ts.TwoTemperaturePredictor(grouping="group").fit(DATA.logits, DATA.labels, groups=np.arange(900))
+    with pytest.raises(InputError, match="got grouping='group'"):
+        ts.TwoTemperaturePredictor("aps", ALPHA, prefer="protect", grouping="group").fit(DATA)
 
 
 def test_an_unknown_group_needs_a_fallback(tmp_path):
@@ -127,14 +129,6 @@ def test_preferences_that_need_no_closed_form_work(prefer, recwarn):
     assert chosen.choice_.setting.grouping == "group"
     assert "by group" in chosen.choice_.setting.title
     assert [one for one in recwarn if issubclass(one.category, CoverageWarning)] == []
-
-
-def test_preferences_that_do_need_one_say_so():
-    with pytest.raises(InputError, match="got grouping='group'"):
-        ts.TwoTemperaturePredictor("aps", ALPHA, prefer="protect", grouping="group").fit(DATA)
-    assert (
-        ts.TwoTemperaturePredictor("auto", ALPHA, grouping="group").fit(DATA).document_.recipe.kind == "LAC, by group"
-    )
 
 
 def test_a_check_holds_every_group_to_its_law(predictor):
@@ -200,13 +194,3 @@ def test_a_check_on_arrays_takes_groups_too():
         check(sets, probs, [0] * 100, promise)
     with pytest.raises(InputError, match="groups must have shape"):
         check(sets, probs, [0] * 100, promise, groups=["a"])
-
-
-def test_who_cannot_pass_groups_on_refuses():
-    from sklearn.linear_model import LogisticRegression
-
-    from thermoset.integrations.sklearn import SetClassifier
-
-    model = LogisticRegression().fit(DATA.logits, DATA.labels)
-    with pytest.raises(InputError, match="SetClassifier has no thresholds by group"):
-        SetClassifier(model, grouping="group").fit(DATA.logits, DATA.labels)

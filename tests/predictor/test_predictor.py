@@ -52,23 +52,6 @@ def test_it_is_made_of_the_estimators(predictor, data, fresh):
     assert predictor.document_.sizes == tuple(sizes.tolist())
 
 
-def test_records_have_names(predictor, fresh):
-    records = predictor.predict_records(fresh)
-    probs, sets = predictor.predict_proba(fresh), predictor.predict_set(fresh)
-    assert len(records) == len(fresh)
-    for i in (0, 7, 499):
-        assert records[i].label == "abcdef"[probs[i].argmax()]
-        assert records[i].confidence == probs[i].max()
-        assert records[i].set == tuple("abcdef"[y] for y in np.flatnonzero(sets[i]))
-
-
-def test_records_without_names_have_numbers(data):
-    plain = ts.TwoTemperaturePredictor().fit(data.logits, data.labels)
-    record = plain.predict_records(data.logits[:1])[0]
-    assert isinstance(record.label, int)
-    assert all(isinstance(label, int) for label in record.set)
-
-
 def test_confidence_is_that_of_the_probabilities_to_the_bit(predictor, fresh):
     found, probs = predictor.predict_arrays(fresh), predictor.predict_proba(fresh)
     np.testing.assert_array_equal(found.labels, probs.argmax(axis=1))

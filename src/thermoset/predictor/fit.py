@@ -9,7 +9,6 @@ import numpy as np
 
 from thermoset._version import __version__
 from thermoset.arrays import Ints
-from thermoset.arrays import pairs as as_pairs
 from thermoset.bounds import checked_temperature
 from thermoset.calibration import warn_of_zero_labels, zero_labels
 from thermoset.calibration.calibrator import Calibration, calibrate, checked_calibration
@@ -23,17 +22,7 @@ from thermoset.data.labels import checked_weights, conformal_weights
 from thermoset.data.row_keys import row_keys
 from thermoset.data.splits import rows_of_user
 from thermoset.data.top_k import tops_of
-from thermoset.decisions import (
-    TRUST,
-    AnswerClaim,
-    Proposal,
-    check_rows_for,
-    kinds_of,
-    propose,
-    prove,
-    set_thresholds,
-    typed,
-)
+from thermoset.decisions import TRUST, Proposal, check_rows_for, kinds_of, propose, prove, set_thresholds, typed
 from thermoset.errors import BudgetWarning, CalibrationWarning, InputError
 from thermoset.levels import Alpha, exact_level, rows_needed
 from thermoset.metrics.planning import read_error
@@ -115,8 +104,8 @@ def fit_document(
             f"choosing a temperature at alpha={asked.alpha} needs at least {needed} rows, and {len(some)} of the "
             f"{len(data)} rows were set apart for it; the others set the threshold. Add rows or raise alpha."
         )
-    parts = data.take(some), data.take(rest)
-    return fit_split_document(asked, *parts, options.take(rest, len(data)), progress, some, str(part))
+    own_options = options.take(rest, len(data))
+    return fit_split_document(asked, data.take(some), data.take(rest), own_options, progress, some, str(part))
 
 
 def fit_split_document(
@@ -133,12 +122,10 @@ def fit_split_document(
     `numbers` are those that the calibration rows have for the user, for messages; `part` is the share of all rows that
     they were split off by.
     """
-    candidates, even = candidates_of(asked), checked_even(asked.even)
-    checked_claims(asked.claims)
+    candidates, even, claims = candidates_of(asked), checked_even(asked.even), checked_claims(asked.claims)
     signs = judge_rows(calibration, conformal) if numbers is not None else judge_rows(conformal)
-    by_hand = asked.temperature_sets
+    by_hand, how = asked.temperature_sets, checked_calibration(asked.calibration)
     grid = None if by_hand is None else [checked_temperature(by_hand, "temperature_sets")]
-    how = checked_calibration(asked.calibration)
     _check_before_work(asked, candidates, calibration, conformal, options)
     kinds = input_kind_of(calibration), input_kind_of(conformal)
     if numbers is None and kinds[0] != kinds[1]:  # the user's own split; parts of one array are of one kind
@@ -167,7 +154,7 @@ def fit_split_document(
         even=even,
         conformal=pool,
         temperatures=grid,
-        claims=checked_claims(asked.claims),
+        claims=claims,
         progress=part_of(progress, parts - 1, parts),
     )
     recipe, drawn = choice.setting, learned.correction is not None
@@ -208,7 +195,7 @@ def fit_split_document(
             prefer=choice.prefer,
             even=even,
             calibration_fraction=part,
-            claims=asked.claims,
+            claims=claims,
             temperature_by_hand=grid is not None,
             top_rows=tops_of(conformal) is not None,
             calibration_zero_labels=n_zero[0],
@@ -286,11 +273,7 @@ class AnswerRequest(NamedTuple):
 
 
 def read_review(review: object) -> int | None:
-    """The size above which sets go to review: 5 of "size>5".
-
-    >>> read_review("size>5")
-    5
-    """
+    """The size above which sets go to review: 5 of "size>5"."""
     if review is None:
         return None
     name, _, number = str(review).partition(">")
@@ -299,18 +282,9 @@ def read_review(review: object) -> int | None:
     return int(number)
 
 
-class ProvedAnswers(NamedTuple):
-    """An answer rule, and the kind of each unanswered conformal row."""
-
-    proposal: Proposal
-    claim: AnswerClaim
-    review_above: int | None
-    kinds: Ints
-
-
 def prove_answers(
     proposal: Proposal, conformal: Logits, temperature: float, rule: AnswerRequest
-) -> tuple[ProvedAnswers, Ints]:
+) -> tuple[StoredAnswers, Ints]:
     """The rule that conformal rows prove, and the numbers of those that set the threshold of sets.
 
     These are the unanswered ones; all of them where every row is answered, and nobody sees a set.
@@ -321,20 +295,17 @@ def prove_answers(
     if not claim.met:
         warnings.warn(claim.sentence, BudgetWarning, stacklevel=5)
     some = np.flatnonzero(g < claim.threshold) if claim.threshold > -np.inf else np.arange(len(g))
-    return ProvedAnswers(proposal, claim, rule.review_above, kinds_of(g[some], right[some], claim)), some
+    return StoredAnswers.of(claim, proposal, rule.review_above, kinds_of(g[some], right[some], claim)), some
 
 
-def _fields_of_answers(found: ProvedAnswers, sets: ConformalClassifier) -> dict[str, Any]:
+def _fields_of_answers(found: StoredAnswers, sets: ConformalClassifier) -> dict[str, Any]:
     """The fields of a document that say which rows are answered, and which threshold the others have."""
-    scores, kinds = sets.calibration_.scores, found.kinds
-    stored = len(scores) <= MOST_STORED
-    kept = kinds[stored_order(sets.calibration_)] if stored else kinds[:0]
-    fields: dict[str, Any] = {"answers": StoredAnswers.of(found.claim, found.proposal, found.review_above, kept)}
-    fields |= {"sizes": ()}
-    if not stored:
-        q = set_thresholds(scores, kinds, found.claim, sets.recipe.alpha)
-        fields["thresholds"] = Thresholds.of(as_pairs([one.real for one in q], [one.imag for one in q]))
-    return fields
+    scores, kinds = sets.calibration_.scores, found.kind_of_rows
+    if len(scores) <= MOST_STORED:
+        ordered = kinds[stored_order(sets.calibration_)].astype(np.uint8).tobytes()
+        return {"answers": msgspec.structs.replace(found, kinds=ordered), "sizes": ()}
+    q = np.array(set_thresholds(scores, kinds, found.claim, sets.recipe.alpha))
+    return {"answers": msgspec.structs.replace(found, kinds=b""), "sizes": (), "thresholds": Thresholds.of(q)}
 
 
 def _look_at_answers(document: Document, conformal: Logits, options: RowOptions) -> tuple[Document, list[Measure]]:

@@ -1,9 +1,8 @@
 """Predictions for many files of logits: one file of predictions for each, in a folder that can be resumed.
 
-A file of predictions appears under its name when it is whole. While a run goes on, the folder has a journal, to which
-each finished file is appended; at the end the manifest says the same, and the journal goes. A resumed run keeps what
-the same predictor has made with the same options of files that have not changed, and makes the rest. Both names begin
-with an underscore, so that pyarrow, Spark and dask do not take them for tables.
+While a run goes on, the folder has a journal of the files that are finished; at the end the manifest takes its place. A
+resumed run keeps what the same predictor has made with the same options of files that have not changed. Both names
+begin with an underscore, so that pyarrow, Spark and dask do not take them for tables.
 """
 
 import glob
@@ -74,11 +73,7 @@ class Reading:
 
     @property
     def block_bytes(self) -> int:
-        """The size of a block: it is held as it was read and as float64, with its ranks, sets and p-values.
-
-        >>> Reading(memory="64MiB").block_bytes
-        8388608
-        """
+        """The size of a block: it is held as it was read and as float64, with its ranks, sets and p-values."""
         usual, held = (BLOCK_BYTES // 4, 32) if self.p_values else (BLOCK_BYTES, 8)
         return usual if self.memory is None else min(usual, bytes_of(self.memory) // held)
 
@@ -356,11 +351,8 @@ def predict_shard(
             with errors_about(job.source):
                 p = predictor.predict_p(block, **own) if reading.p_values else None
                 answers = predictor.predict_arrays(block, **own)
-                undecided += (
-                    int(predictor._inference.undecided(block, own["ids"], own["weights"]).sum())
-                    if isinstance(block, TopLogits)
-                    else 0
-                )
+                if isinstance(block, TopLogits):
+                    undecided += int(predictor._inference.undecided(block, own["ids"], own["weights"]).sum())
             done = None if answers.actions is None else [ACTIONS[one] for one in answers.actions]
             written.write(*answers[:3], ids=ids, groups=block.groups, p=p, actions=done)
             rows += len(block)
