@@ -44,29 +44,23 @@ def test_most_errors_are_those_of_the_binomial_law(bound):
     assert np.all(binom.cdf(found + 1, m, float(bound)) > 0.05)
 
 
-def test_fewest_answers_that_prove_an_error():
-    fewest = [ts.plan(answer=f"error<={e}").answered_minimum for e in ("0.01", "0.02", "0.05", "0.1")]
-    assert fewest == [299, 149, 59, 29]
-    assert all((1 - e) ** m <= 0.05 < (1 - e) ** (m - 1) for e, m in zip((0.01, 0.02, 0.05, 0.1), fewest, strict=True))
-
-
 @pytest.mark.parametrize("risk", [0.0, 0.02, 0.035])
 def test_planned_answers_are_where_the_saw_ends(risk):
     m = np.arange(1, 4000)
     power = binom.cdf(most_errors(m, TWENTIETH, TWENTIETH), m, risk)
     assert answers_for(TWENTIETH, risk, TWENTIETH) == np.flatnonzero(power < 0.8)[-1] + 2
+    assert answers_for(TWENTIETH, 0.05, TWENTIETH) is None  # a model at the bound
 
 
-@pytest.mark.parametrize(("error", "rows"), [("0.01", 2185), ("0.02", 1091), ("0.05", 434), ("0.1", 203)])
-def test_a_plan_is_kept_by_every_larger_number(error, rows):
-    m, bound = np.arange(1, 4000), Fraction(error)
+@pytest.mark.parametrize(
+    ("error", "fewest", "rows"), [("0.01", 299, 2185), ("0.02", 149, 1091), ("0.05", 59, 434), ("0.1", 29, 203)]
+)
+def test_a_plan_is_kept_by_every_larger_number(error, fewest, rows):
+    m, bound, plan = np.arange(1, 4000), Fraction(error), ts.plan(answer=f"error<={error}")
     power = binom.cdf(most_errors(m, bound, TWENTIETH), m, float(bound) / 2)
-    assert ts.plan(answer=f"error<={error}").answered == rows
+    assert (plan.answered_minimum, plan.answered) == (fewest, rows)
+    assert (1 - bound) ** fewest <= TWENTIETH < (1 - bound) ** (fewest - 1)
     assert power[m >= rows].min() >= 0.8 > power[m == rows - 1]
-
-
-def test_no_number_of_answers_helps_a_model_at_the_bound():
-    assert answers_for(TWENTIETH, 0.05, TWENTIETH) is None
 
 
 # ---- the walk --------------------------------------------------------------------------------------------------------

@@ -139,16 +139,17 @@ class AnswerClaim(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         bound = Fraction(self.error)
         return 0 <= errors <= int(most_errors(np.array([answered]), bound, self.delta)[0])
 
-    def faults(self) -> Iterator[str]:
-        """What must hold of a claim, and does not."""
+    def cross_checks(self) -> Iterator[tuple[bool, str]]:
+        """What must hold of a claim that was read from a file, and whether it does not."""
         from thermoset.metrics.planning import read_error  # noqa: PLC0415 - as in `propose`
 
         read_error(f"error<={self.error}")
         counted = 0 <= self.errors <= self.answered <= self.rows and float(self.below) <= self.threshold
-        if not counted or (self.failed is None) != (self.threshold == -math.inf):
-            yield "the claim about answers must count its rows, and its thresholds must descend"
-        if (self.met and not self.passes(self.answered, self.errors)) or (self.failed and self.passes(*self.failed)):
-            yield "the claim about answers must follow from its counts"
+        counted &= (self.failed is None) == (self.threshold == -math.inf)
+        yield not counted, "the claim about answers must count its rows, and its thresholds must descend"
+        proved = not self.met or self.passes(self.answered, self.errors)
+        ended = self.failed is not None and self.passes(*self.failed)
+        yield ended or not proved, "the claim about answers must follow from its counts"
 
 
 def typed(bound: Fraction) -> str:
@@ -418,7 +419,7 @@ class AnswerRule(Estimator):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "AnswerRule":
         """Read what `save` wrote."""
-        document = read_sealed(path, _Document, "an answer rule", 2**26, _faults)
+        document = read_sealed(path, _Document, "an answer rule", 2**26, _cross_checks)
         first = document.claims[0]
         rule = cls(f"error<={first.error}", first.confidence, document.joint, document.random_state)
         rule._adopt(document)
@@ -432,12 +433,11 @@ class AnswerRule(Estimator):
         self.met_: bool | Bools = bool(thresholds[0] < np.inf) if one else thresholds < np.inf
 
 
-def _faults(document: _Document) -> Iterator[str]:
+def _cross_checks(document: _Document) -> Iterator[tuple[bool, str]]:
     for claim in document.claims:
-        yield from claim.faults()
+        yield from claim.cross_checks()
     names = [""] if document.group_names is None else document.group_names
-    if not len(set(names)) == len(names) == len(document.claims):
-        yield "there must be one claim for each group"
+    yield not len(set(names)) == len(names) == len(document.claims), "there must be one claim for each group"
 
 
 def _n_proving(n_rows: int) -> int:

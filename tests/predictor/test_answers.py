@@ -173,13 +173,6 @@ def test_rows_that_an_engine_cannot_refuse_are_for_review(predictor):
         assert engine(predictor, bad)["action"].tolist() == [REVIEW, REVIEW]
 
 
-def test_numpy_engine_acts_alike(predictor, fresh, tmp_path):
-    predictor.save(tmp_path / "p.json")
-    served = ts.TwoTemperaturePredictor.load(tmp_path / "p.json", engine="numpy")
-    np.testing.assert_array_equal(served.predict_actions(fresh), predictor.predict_actions(fresh))
-    np.testing.assert_array_equal(served.predict_arrays(fresh).actions, predictor.predict_arrays(fresh).actions)
-
-
 def test_saved_predictor_decides_the_same(predictor, fresh, tmp_path):
     for scores in (True, False):
         predictor.save(tmp_path / "p.json", scores=scores)
@@ -187,6 +180,8 @@ def test_saved_predictor_decides_the_same(predictor, fresh, tmp_path):
         assert (again.answer, again.review, again.answer_) == ("error<=0.05", "size>4", predictor.answer_)
         np.testing.assert_array_equal(again.predict_set(fresh), predictor.predict_set(fresh))
         assert again._inference.identity == predictor._inference.identity
+        served = ts.TwoTemperaturePredictor.load(tmp_path / "p.json", engine="numpy")
+        np.testing.assert_array_equal(served.predict_arrays(fresh).actions, predictor.predict_arrays(fresh).actions)
 
 
 @pytest.mark.parametrize(
@@ -286,8 +281,10 @@ def test_weights_and_shares_are_refused(predictor, fresh):
 
 
 def test_actions_need_a_rule(fresh):
-    with pytest.raises(InputError):
-        ts.TwoTemperaturePredictor("lac", prefer="small").fit(rows_of(n=2000)).predict_actions(fresh)
+    plain = ts.TwoTemperaturePredictor("lac", prefer="small").fit(rows_of(n=2000))
+    for ask in (plain.predict_actions, lambda rows: plain.check(rows, fail_on="answers")):
+        with pytest.raises(InputError):
+            ask(fresh)
 
 
 def test_most_rows_prove_where_answers_are_asked_for():
@@ -311,12 +308,6 @@ def test_check_looks_at_each_kind_of_rows(predictor, fresh):
     hits = predictor.predict_set(fresh)[np.arange(len(fresh)), fresh.labels]
     assert report.marginal.hits == int(hits[~answered].sum())
     assert report.calibration.accuracy == pytest.approx(1 - wrong.mean())
-
-
-def test_check_of_answers_needs_a_rule(fresh):
-    plain = ts.TwoTemperaturePredictor("lac", prefer="small").fit(rows_of(n=2000))
-    with pytest.raises(InputError):
-        plain.check(fresh, fail_on="answers")
 
 
 def test_monitor_alarms_on_wrong_answers_alone(predictor, fresh):

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import thermoset as ts
 from engines import ENGINES
@@ -160,6 +161,7 @@ def test_predictors_whose_sets_ranks_do_not_give():
 
 SHARES = np.arange(1, 7) / 21
 STORED = KINDS | {
+    "ece": {"method": ts.RAPS(penalty=0.2, k_reg=1), "prefer": "even", "objective": "ece"},
     "interpolated": {"method": "aps", "grouping": "interpolated"},
     "protecting": {"prefer": "classes>=0.88"},
     "shifted": {"method": "aps"},
@@ -187,7 +189,14 @@ def test_what_is_stored_decides_the_sets_with_scores_and_without(kind, tmp_path)
         np.testing.assert_array_equal(again.predict_set(FRESH, **options), sets)
         np.testing.assert_array_equal(again._inference.thresholds, predictor._inference.thresholds)
         np.testing.assert_array_equal(again.threshold_, predictor.threshold_)
+        np.testing.assert_array_equal(again.predict_proba(FRESH), predictor.predict_proba(FRESH))
         assert again._inference.identity == predictor._inference.identity
+        assert (again.choice_, again.fallback) == (predictor.choice_, predictor.fallback)
+        assert again._promise.exact == predictor._promise.exact
+        again.save(tmp_path / "again.json", scores=scores)
+        assert (tmp_path / "again.json").read_bytes() == (tmp_path / "p.json").read_bytes()
+        if kind == "ece":  # what was loaded can be fitted again with the same parameters
+            assert clone(again).fit_split(CALIBRATION, CONFORMAL).threshold_ == predictor.threshold_
         if STORED[kind].get("fallback") is not None:
             rows, mars = FRESH.logits, ["mars"] * len(FRESH)
             expected = predictor.predict_set(rows, groups=mars)

@@ -42,14 +42,6 @@ def test_answers_hold_those_for_whole_rows(fitted):
     assert [len(one.set) for one in records] == cut.sets.sum(axis=1).tolist()
 
 
-def test_a_saved_predictor_is_the_same(fitted, tmp_path):
-    fitted.save(tmp_path / "predictor.json")
-    loaded = ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json")
-    assert (loaded.predict_set(CUT) == fitted.predict_set(CUT)).all()
-    assert undecided_share(loaded) == undecided_share(fitted)
-    assert not loaded._promise.exact
-
-
 def test_a_check_says_how_often_bounds_could_not_decide(fitted):
     report = fitted.check(CUT.take(FRESH))
     assert report.ok

@@ -49,20 +49,6 @@ def test_sets_are_those_of_a_classifier_of_the_conformal_rows(predictor):
     np.testing.assert_array_equal(predictor._inference.undecided(tops), sets.undecided(tops))
 
 
-def test_a_saved_predictor_gives_the_same_sets(predictor, tmp_path):
-    predictor.save(tmp_path / "p.json")
-    read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
-    assert read.get_params()["fallback"] == "pooled"
-    np.testing.assert_array_equal(read._inference.thresholds, predictor._inference.thresholds)
-    np.testing.assert_array_equal(read.predict_set(FRESH), predictor.predict_set(FRESH))
-    mars = ["mars"] * len(FRESH)
-    np.testing.assert_array_equal(
-        read.predict_set(FRESH.logits, groups=mars), predictor.predict_set(FRESH.logits, groups=mars)
-    )
-    read.save(tmp_path / "again.json")
-    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "p.json").read_bytes()
-
-
 def test_without_groups_nothing_is_predicted(predictor):
     for call in (predictor.predict_set, predictor.set_sizes, predictor.predict_arrays, predictor.predict_records):
         with pytest.raises(InputError, match="a predictor with grouping='group' needs groups"):

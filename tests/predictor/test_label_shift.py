@@ -136,10 +136,7 @@ def test_another_level(predictor, shifted):
     assert (stricter.predict_set(FRESH) >= shifted.predict_set(FRESH)).all()
     assert stricter.document_.thresholds == predictor.at(0.02).shifted(priors=OTHER).document_.thresholds
     assert shifted.at(0.1).document_ == shifted.document_
-
-
-def test_shares_replace_earlier_ones(predictor, shifted):
-    other = [0.1, 0.2, 0.3, 0.4]
+    other = [0.1, 0.2, 0.3, 0.4]  # new shares replace earlier ones
     assert shifted.shifted(priors=other).document_ == predictor.shifted(priors=other).document_
 
 
@@ -149,14 +146,6 @@ def test_new_rows_make_it_an_ordinary_predictor_again(shifted, tmp_path):
     assert again.document_.shift is None
     assert again._inference.thresholds.size == 1
     assert again.predict_proba(FRESH) == pytest.approx(probabilities(FRESH, again.temperature_))
-
-
-def test_saved_without_scores_it_still_predicts(shifted, tmp_path):
-    shifted.save(tmp_path / "p.json", scores=False)
-    again = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
-    assert np.array_equal(again.predict_set(FRESH), shifted.predict_set(FRESH))
-    with pytest.raises(InputError, match="saved without the label scores"):
-        again.shifted(priors=OTHER)
 
 
 def test_classes_without_conformal_rows_are_in_every_set():

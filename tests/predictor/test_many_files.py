@@ -295,14 +295,6 @@ def test_an_interrupted_run_is_resumed_where_it_stopped(predictor, shards, tmp_p
     assert {path: path.stat().st_mtime_ns for path in before} == before, "finished files are not written again"
 
 
-def test_a_finished_folder_is_left_alone_and_one_that_was_not_begun_begins(predictor, shards, tmp_path):
-    out = tmp_path / "out"
-    assert predict_shards(predictor, shards, out, kind="csv", resume=True).found == 0
-    before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
-    assert predict_shards(predictor, shards, out, kind="csv", resume=True, run=None).found == 4
-    assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
-
-
 @pytest.mark.parametrize("damage", ["missing", "shorter", "other logits", "touched logits", "manifest"])
 @pytest.mark.parametrize("finished", [False, True])
 def test_what_is_gone_damaged_or_out_of_date_is_made_again(predictor, shards, tmp_path, damage, finished):
@@ -348,8 +340,12 @@ def test_a_journal_that_is_torn_anywhere_keeps_its_whole_lines(predictor, shards
 
 
 def test_new_files_are_predicted_by_a_resumed_run(predictor, shards, tmp_path):
+    """A finished folder is left alone, and one that was not begun begins."""
     out = tmp_path / "out"
-    predict_shards(predictor, shards, out, kind="csv")
+    assert predict_shards(predictor, shards, out, kind="csv", resume=True).found == 0
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+    assert predict_shards(predictor, shards, out, kind="csv", resume=True).found == 4
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
     ts.save(shards / "day=1" / "part-1.npz", ts.Logits(DATA.logits[:3], classes=NAMES))
     done = predict_shards(predictor, shards, out, kind="csv", resume=True)
     assert (done.found, done.rows, done.shards[0].input) == (4, 103, "day=1/part-1.npz")
@@ -368,6 +364,10 @@ def test_a_folder_with_something_in_it_is_refused(predictor, shards, tmp_path):
         with pytest.raises(InputError, match="earlier run"):
             predict_shards(predictor, shards, folder, kind="csv")
         assert content(folder) == before
+    before = content(out)
+    with lock(out / JOURNAL, ""), pytest.raises(InputError, match="another process"):
+        predict_shards(predictor, shards, out, kind="csv", resume=True)
+    assert content(out) == before
     for resume in (False, True):
         with pytest.raises(InputError, match="not empty"):
             predict_shards(predictor, shards / "last.npz", shards, kind="csv", resume=resume)
@@ -413,14 +413,6 @@ def test_logits_that_change_while_they_are_read(predictor, shards, tmp_path):
     with pytest.raises(InputError, match="changed"):
         predict_shard(predictor, job(source, target), lambda *_: source.touch())
     assert not target.exists()
-
-
-def test_one_process_at_a_time(predictor, shards, tmp_path):
-    out = stopped(predictor, shards, tmp_path / "out", 1)
-    before = content(out)
-    with lock(out / JOURNAL, ""), pytest.raises(InputError, match="another process"):
-        predict_shards(predictor, shards, out, kind="csv", resume=True)
-    assert content(out) == before
 
 
 def bad(name, path):
@@ -504,9 +496,6 @@ def test_what_else_is_refused(predictor, shards, tmp_path, options, said):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="created"):
         predict_shards(predictor, shards, tmp_path / "file" / "out", kind="csv")
-
-
-def test_p_values_need_the_scores(predictor, shards, tmp_path):
     predictor.save(tmp_path / "without.json", scores=False)
     without = ts.TwoTemperaturePredictor.load(tmp_path / "without.json")
     with pytest.raises(InputError, match="scores"):

@@ -176,35 +176,6 @@ def test_a_new_process_predicts_the_same_bits(predictor, fresh, tmp_path):
         np.testing.assert_array_equal(out["sizes"], predictor.set_sizes(fresh))
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"method": "lac"},
-        {"method": "saps", "alpha": "0.2"},
-        {"randomized": False},
-        {"allow_empty": False, "prefer": "small"},
-        {"grouping": "class", "prefer": "small", "alpha": 0.2},
-        {"grouping": "cluster", "prefer": "small", "alpha": 0.2},
-        {"objective": "ece"},
-        {"method": ts.RAPS(penalty=0.2, k_reg=1)},
-    ],
-)
-def test_every_kind_survives_the_file(data, fresh, tmp_path, arguments):
-    made = ts.TwoTemperaturePredictor(**arguments).fit(data)
-    made.save(tmp_path / "p.json")
-    read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
-    np.testing.assert_array_equal(read.predict_set(fresh), made.predict_set(fresh))
-    np.testing.assert_array_equal(read.predict_proba(fresh), made.predict_proba(fresh))
-    np.testing.assert_array_equal(read.threshold_, made.threshold_)
-    assert read.choice_ == made.choice_
-    assert read._promise.exact == made._promise.exact
-    read.save(tmp_path / "again.json")
-    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "p.json").read_bytes()
-    # What was loaded can be fitted again with the same parameters.
-    refitted = clone(read).set_params(method=made.method).fit(data)
-    assert refitted.threshold_ == pytest.approx(made.threshold_, abs=0)
-
-
 def test_recalibrating_renews_the_threshold_alone(predictor, fresh, tmp_path):
     predictor.save(tmp_path / "p.json")
     renewed = ts.TwoTemperaturePredictor.load(tmp_path / "p.json").recalibrate(fresh)

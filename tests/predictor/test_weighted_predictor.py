@@ -57,6 +57,8 @@ def test_sets_are_those_of_a_classifier_at_t_hat(weighted):
         stricter.predict_set(FRESH, weights=OWN), sets.at(0.03).predict_set(FRESH, weights=OWN)
     )
     assert weighted.threshold_ == sets.threshold_
+    effective = WEIGHTS.sum() ** 2 / (WEIGHTS**2).sum()
+    assert weighted.document_.effective_rows == pytest.approx(effective, rel=1e-9)
 
 
 def test_fit_takes_the_weights_of_the_rows_that_set_the_threshold():
@@ -66,22 +68,6 @@ def test_fit_takes_the_weights_of_the_rows_that_set_the_threshold():
     split = ts.TwoTemperaturePredictor("lac", random_state=3).fit_split(*parts, weights=rest + 1)
     assert whole.document_.scores == split.document_.scores
     assert whole.document_.is_weighted
-
-
-def test_saved_and_loaded(weighted, tmp_path):
-    for made in (weighted, weighted.at(0.2)):
-        made.save(tmp_path / "w.json")
-        loaded = ts.TwoTemperaturePredictor.load(tmp_path / "w.json")
-        assert loaded.document_.change(checksum="") == made.document_.change(checksum="")
-        np.testing.assert_array_equal(loaded.predict_set(FRESH, weights=OWN), made.predict_set(FRESH, weights=OWN))
-        np.testing.assert_array_equal(loaded.predict_p(FRESH, weights=OWN), made.predict_p(FRESH, weights=OWN))
-        again = loaded.at(0.3).predict_set(FRESH, weights=OWN)
-        np.testing.assert_array_equal(again, made.at(0.3).predict_set(FRESH, weights=OWN))
-        by_hand = WEIGHTS.sum() ** 2 / (WEIGHTS**2).sum()
-        assert loaded.document_.effective_rows == pytest.approx(by_hand, rel=1e-9)
-    with pytest.raises(InputError, match="cannot be omitted"):
-        weighted.save(tmp_path / "without.json", scores=False)
-    assert not (tmp_path / "without.json").exists()
 
 
 def test_recalibrated_without_weights_it_is_a_plain_one_again(weighted, plain):

@@ -33,13 +33,19 @@ def write_sealed(path: FilePath, document: msgspec.Struct) -> None:
         stream.write(msgspec.json.format(content, indent=1) + b"\n")
 
 
-def read_sealed(path: FilePath, kind: type[D], name: str, most_bytes: int, faults: Callable[[D], Iterable[str]]) -> D:
-    """Read a document of a kind, which users know by a name, or say why it is none; `faults` is what is wrong in it."""
+def read_sealed(
+    path: FilePath, kind: type[D], name: str, most_bytes: int, checks: Callable[[D], Iterable[tuple[bool, str]]]
+) -> D:
+    """Read a document of a kind, which users know by a name, or say why it is none.
+
+    `checks` say whether two parts of it disagree, and what must hold; in an order in which what is read is there.
+    """
     content = read_at_most(path, most_bytes)
     try:
         document = _decoded(content, kind, name)
-        for fault in faults(document):
-            raise FileFormatError(f"is not usable as {name}: {fault}.")
+        for broken, requirement in checks(document):
+            if broken:
+                raise FileFormatError(f"is not usable as {name}: {requirement}.")
     except InputError as error:  # whatever is in the file is the file's fault
         raise FileFormatError(f"{path}: {error}") from None
     return document

@@ -329,7 +329,7 @@ def write_document(path: FilePath, document: Document) -> None:
 
 def read_document(path: FilePath) -> Document:
     """Read a document and check what is in it."""
-    return sealed.read_sealed(path, Document, "a predictor", _MOST_BYTES, _faults)
+    return sealed.read_sealed(path, Document, "a predictor", _MOST_BYTES, _cross_checks)
 
 
 def checksum_of(document: Document) -> str:
@@ -344,11 +344,6 @@ def _refuse_own_calibrator(document: Document) -> None:
             "a predictor with a calibrator of your own cannot be saved, monitored or sent to other processes: a "
             "document holds no code. Fit with calibration='auto', or correct the logits before they come here."
         )
-
-
-def _faults(made: Document) -> Iterator[str]:
-    """Where two parts of a document disagree; in an order in which what is read is there."""
-    yield from (fault for broken, fault in _cross_checks(made) if broken)
 
 
 def _cross_checks(made: Document) -> Iterator[tuple[bool, str]]:
@@ -405,7 +400,7 @@ def _cross_checks(made: Document) -> Iterator[tuple[bool, str]]:
         alone = grouping is None and made.shift is None and made.shares is None and not made.is_weighted
         yield not (alone and made.is_plain), "answers must be those of one threshold without weights"
         n_stored = None if made.scores is None else n_rows
-        yield from ((True, fault) for fault in made.answers.faults(came.conformal_rows, n_stored))
+        yield from made.answers.cross_checks(came.conformal_rows, n_stored)
     if made.shares is not None:
         yield from made.shares.cross_checks(n_classes)
     yield from made.row_keys.calibration.cross_checks(came.calibration_rows)

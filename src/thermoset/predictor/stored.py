@@ -179,16 +179,16 @@ class StoredAnswers(Stored, frozen=True, kw_only=True):
         """The kind of each stored score's row, (n,)."""
         return np.frombuffer(self.kinds, np.uint8).astype(np.int64)
 
-    def faults(self, n_rows: int, n_stored: int | None) -> Iterator[str]:
-        """What must hold of it, and does not."""
+    def cross_checks(self, n_rows: int, n_stored: int | None) -> Iterator[tuple[bool, str]]:
+        """What must hold of answers that were read from a file, and whether it does not."""
         at, kinds = self.proposal.thresholds, self.kind_of_rows
-        if self.claim.rows != n_rows or (n_stored is not None and len(kinds) != n_stored) or np.any(kinds > WRONG):
-            yield "answers must count the conformal rows"
-        if self.start >= len(at) or np.any(np.diff(at) >= 0) or {len(self.share), len(self.risk)} != {len(at)}:
-            yield "answers must have descending thresholds, each with a share and a risk"
-        if not {self.claim.threshold, float(self.claim.below)} <= {*at.tolist(), np.inf, -np.inf}:
-            yield "the thresholds of the claim must be among those of answers"
-        yield from self.claim.faults()
+        counted = self.claim.rows == n_rows and n_stored in (None, len(kinds)) and not np.any(kinds > WRONG)
+        yield not counted, "answers must count the conformal rows"
+        descend = self.start < len(at) and np.all(np.diff(at) < 0) and {len(self.share), len(self.risk)} == {len(at)}
+        yield not descend, "answers must have descending thresholds, each with a share and a risk"
+        among = {self.claim.threshold, float(self.claim.below)} <= {*at.tolist(), np.inf, -np.inf}
+        yield not among, "the thresholds of the claim must be among those of answers"
+        yield from self.claim.cross_checks()
 
 
 class ConfidenceReference(Stored, frozen=True, kw_only=True):
