@@ -189,11 +189,6 @@ class SetCounts(Brief):
         return ratio(np.asarray(self.hits.sum(axis=-1)), self.total)
 
     @cached_property
-    def class_coverage(self) -> Floats:
-        """Coverage of each class, (..., C); NaN for classes without rows."""
-        return ratio(self.hits, self.rows)
-
-    @cached_property
     def class_summary(self) -> Floats:
         """What coverage by class shows, (6, ...): see `kernels.class_summaries`."""
         n_classes = self.rows.shape[-1]
