@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams import dropped, kept, law_of
+from monitored import dropped, kept, law_of
 from thermoset import kernels
 from thermoset.errors import InputError
 from thermoset.kernels import NO_WEALTH

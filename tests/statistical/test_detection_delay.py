@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from streams import dropped, law_of
+from monitored import dropped, law_of
 from thermoset.kernels import NO_WEALTH, CoverageBets, Track, Wealth, bet_on_hits
 from thermoset.monitor.evidence import SHARE_UNDER, CoverageTest
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from streams import kept, law_of, too_many
+from monitored import kept, law_of, too_many
 from thermoset.kernels import bet_on_hits
 from thermoset.monitor.evidence import CoverageTest, EProcess, HitLaw, RankTest, mean_evidence
 
