@@ -300,6 +300,48 @@ def relative_mass(gaps: Floats, inverse: float, weights: Floats) -> float:
     return fixed_sum(weights[:stop])
 
 
+class Terms(NamedTuple):
+    """A compiled score: its branch, and the numbers of `line`.
+
+    drawn : what part of a label's own step in RAPS is multiplied by u: none, or all of it in the published code.
+    """
+
+    code: int
+    unit: float = 0.0
+    k_reg: float = 0.0
+    drawn: float = 0.0
+    keep_top: bool = False
+
+
+class Row(NamedTuple):
+    """A sorted row at one temperature.
+
+    gaps : see the module; own, low : of the ranks that `extend` has filled; work : room for weights; n : classes that
+    are not masked; inverse : 1 / T; scale, share : of the top class and of the second; others, rest : the mass below
+    the top, relative to the second class and to the top class.
+    """
+
+    gaps: Floats
+    own: Floats
+    low: Floats
+    work: Floats
+    n: int
+    inverse: float
+    scale: float
+    share: float
+    others: float
+    rest: float
+
+
+class Line(NamedTuple):
+    """The value of a label as a function of u: squash(low + u own) + unit (steps + u part)."""
+
+    low: float
+    own: float
+    steps: float
+    part: float
+
+
 @inlined
 def second_of(gaps: Floats) -> float:
     """The gap of the second class, or -inf if there is none."""
@@ -319,35 +361,57 @@ def log_rest(second: float, inverse: float, others: float) -> float:
 
 
 @inner
-def log_beyond(gaps: Floats, inverse: float, rank: int, weights: Floats) -> float:
+def log_beyond(gaps: Floats, inverse: float, rank: int, work: Floats) -> float:
     """Log of the weight of all classes from `rank` on, relative to the top class; -inf if there are none."""
     some = gaps[rank:]
-    mass = relative_mass(some, inverse, weights)
+    mass = relative_mass(some, inverse, work)
     return scaled(some[0], inverse) + math.log(mass) if mass > 0.0 else -np.inf
 
 
-@inner
-def log_left(code: int, gaps: Floats, inverse: float, rank: int, others: float, weights: Floats) -> float:
-    """Log weight of what a tie-break looks at: ranks below this one for masses, else all but the top class."""
-    if rank > 0 and (code == APS or code == RAPS):
-        return log_beyond(gaps, inverse, rank + 1, weights)
-    return log_rest(second_of(gaps), inverse, others)
+@inlined
+def label_scale(second: float, inverse: float, others: float) -> tuple[float, float, float]:
+    """Share of the top class, the weight of the others relative to it, and the share of the second class."""
+    heaviest = exp(second * inverse)
+    rest = heaviest * others
+    scale = 1.0 / (1.0 + rest)
+    return scale, rest, scale * heaviest
 
 
 @inlined
-def extend(gaps: Floats, inverse: float, scale: float, share: float, own: Floats, low: Floats, filled: int) -> int:
-    """Shares of the next chunk of ranks, and the sums above them; returns how many ranks are known.
+def new_work(n_classes: int) -> Floats:
+    """Room for the shares, sums and weights of a row."""
+    work = np.empty((3, n_classes + 1))
+    work[1, 0] = 0.0
+    return work
 
-    scale, share : those of the top class and of the second.
-    """
-    stop = int(min(filled + _CHUNK, gaps.shape[0]))
-    second = second_of(gaps)
-    some, fresh = gaps[filled:stop], own[filled:stop]
+
+@inlined
+def open_row(gaps: Floats, inverse: float, others: float, work: Floats) -> Row:
+    """A row of which no rank is filled yet; work : of `new_work`."""
+    n, n_classes = int(gaps.shape[0]), gaps.shape[0]
+    while gaps[n - 1] == -np.inf:
+        n -= 1
+    scale, rest, share = label_scale(second_of(gaps), inverse, others)
+    return Row(gaps, work[0, :n_classes], work[1], work[2, :n_classes], n, inverse, scale, share, others, rest)
+
+
+@inlined
+def weigh_and_open(gaps: Floats, inverse: float, work: Floats) -> Row:
+    """The same where the mass of the others is not known."""
+    return open_row(gaps, inverse, relative_mass(gaps[1:], inverse, work[2]), work)
+
+
+@inlined
+def extend(row: Row, filled: int) -> int:
+    """Shares of the next chunk of ranks, and the sums above them; returns how many ranks are known."""
+    stop = int(min(filled + _CHUNK, row.gaps.shape[0]))
+    second, inverse, share = second_of(row.gaps), row.inverse, row.share
+    some, fresh = row.gaps[filled:stop], row.own[filled:stop]
     for k in range(some.shape[0]):
         fresh[k] = share * exp(min((some[k] - second) * inverse, 0.0))
     if filled == 0:
-        own[0] = scale
-    above, sums = low[filled], low[filled + 1 : stop + 1]
+        row.own[0] = row.scale
+    above, sums = row.low[filled], row.low[filled + 1 : stop + 1]
     for k in range(fresh.shape[0]):
         above += fresh[k]
         sums[k] = above
@@ -355,23 +419,26 @@ def extend(gaps: Floats, inverse: float, scale: float, share: float, own: Floats
 
 
 @inlined
-def terms(
-    code: int, k_reg: float, drawn: float, keep_top: bool, rank: int, low: float, own: float, scale: float, rest: float
-) -> tuple[float, float, float, float]:
-    """Low, own, steps and part of the label at `rank` (from 0), with the share `own` and `low` above it.
+def line(score: Terms, rank: int, low: float, own: float, scale: float, rest: float) -> Line:
+    """The line of the label at `rank` (from 0), with the share `own` and `low` above it."""
+    if score.keep_top and rank == 0:
+        return Line(-np.inf, 0.0, 0.0, 0.0)
+    if score.code == LAC:
+        return Line(scale * rest if rank == 0 and own > 0.5 else 1.0 - own, 0.0, 0.0, 0.0)
+    if score.code == SAPS:
+        return Line(0.0, own, 0.0, 0.0) if rank == 0 else Line(scale, 0.0, rank - 1.0, 1.0)
+    if score.code == TOPK:
+        return Line(0.0, 0.0, rank + 1.0, 1.0)
+    excess = rank + 1.0 - score.k_reg
+    if score.code == RAPS and excess > 0.0:
+        return Line(low, own, excess - score.drawn, score.drawn)
+    return Line(low, own, 0.0, 0.0)
 
-    drawn : what part of a label's own step in RAPS is multiplied by u: none, or all of it in the published code.
-    """
-    if keep_top and rank == 0:
-        return -np.inf, 0.0, 0.0, 0.0
-    if code == LAC:
-        return (scale * rest if rank == 0 and own > 0.5 else 1.0 - own), 0.0, 0.0, 0.0
-    if code == SAPS:
-        return (0.0, own, 0.0, 0.0) if rank == 0 else (scale, 0.0, rank - 1.0, 1.0)
-    if code == TOPK:
-        return 0.0, 0.0, rank + 1.0, 1.0
-    excess = rank + 1.0 - k_reg
-    return (low, own, excess - drawn, drawn) if code == RAPS and excess > 0.0 else (low, own, 0.0, 0.0)
+
+@inlined
+def line_at(score: Terms, row: Row, rank: int) -> Line:
+    """The line of the label at a rank that is filled."""
+    return line(score, rank, row.low[rank], row.own[rank], row.scale, row.rest)
 
 
 @inlined
@@ -381,35 +448,49 @@ def bound_of(code: int) -> float:
 
 
 @inlined
-def value_at(unit: float, bound: float, low: float, own: float, steps: float, part: float, u: float) -> float:
-    """The value of a label with these terms."""
-    s = low + u * own
-    return (1.0 if s >= bound else s) + unit * (steps + u * part)
+def value_at(score: Terms, at: Line, u: float) -> float:
+    """The value of a label."""
+    s = at.low + u * at.own
+    return (1.0 if s >= bound_of(score.code) else s) + score.unit * (at.steps + u * at.part)
+
+
+@inlined
+def tie_logs(score: Terms, row: Row, rank: int) -> tuple[float, float]:
+    """Logs of a label's own share and of what its tie-break looks at: ranks below for masses, else all but the top."""
+    log_total = math.log1p(row.rest)
+    if rank > 0 and (score.code == APS or score.code == RAPS):
+        left = log_beyond(row.gaps, row.inverse, rank + 1, row.work)
+    else:
+        left = log_rest(second_of(row.gaps), row.inverse, row.others)
+    return scaled(row.gaps[rank], row.inverse) - log_total, left - log_total
 
 
 @inner
-def tie_break(code: int, keep_top: bool, rank: int, own: float, log_own: float, log_left: float, u: float) -> float:
-    """What decides between labels of equal value; log_own and log_left are logs of shares."""
-    if keep_top and rank == 0:
+def tie_break(score: Terms, rank: int, own: float, log_own: float, log_left: float, u: float) -> float:
+    """What decides between labels of equal value; see `tie_logs`."""
+    if score.keep_top and rank == 0:
         return -np.inf
-    if code == LAC or code == PAS:
+    if score.code == LAC or score.code == PAS:
         return (log_left if rank == 0 and own > 0.5 else math.log1p(-own)) - log_own
-    if code == SAPS or code == TOPK:  # the same in all of a row: it tells rows apart that have the same u
+    if score.code == SAPS or score.code == TOPK:  # the same in all of a row: it tells rows apart that have the same u
         return -log_left
     return -log_left if u >= 1.0 else -log_add(log_left, log_own + math.log1p(-u))
 
 
 @inlined
-def crossing(
-    code: int, unit: float, k_reg: float, drawn: float, keep_top: bool,
-    own: Floats, low: Floats, scale: float, rest: float, n: int, u: float, q: float,
-) -> int:  # fmt: skip
+def tie_of(score: Terms, row: Row, rank: int, u: float) -> float:
+    """The tie-break of the label at a rank that is filled."""
+    log_own, log_left = tie_logs(score, row, rank)
+    return tie_break(score, rank, row.own[rank], log_own, log_left, u)
+
+
+@inlined
+def crossing(score: Terms, row: Row, n: int, u: float, q: float) -> int:
     """How many of the first n ranks have a value below q, or are below everything: gallop, then bisect."""
-    inside, outside, step, bound = 0, n, 2, bound_of(code)
+    inside, outside, step = 0, n, 2
     while inside < outside:
         r = min(inside + step, outside) - 1 if step > 0 else (inside + outside) // 2
-        a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
-        v = value_at(unit, bound, a, b, c, d, u)
+        v = value_at(score, line_at(score, row, r), u)
         if v < q or v == -np.inf:
             inside, step = r + 1, 2 * step
         else:
@@ -418,22 +499,12 @@ def crossing(
 
 
 @inner
-def tied_crossing(
-    code: int, unit: float, k_reg: float, drawn: float, keep_top: bool,
-    own: Floats, low: Floats, scale: float, rest: float, first: int, n: int, u: float, q: float, tie: float,
-    gaps: Floats, inverse: float, others: float, weights: Floats,
-) -> int:  # fmt: skip
+def tied_crossing(score: Terms, row: Row, first: int, n: int, u: float, q: float, tie: float) -> int:
     """How many of the first n ranks have a pair of at most (q, tie), of which `first` have a value below q."""
-    inside, outside, step, bound, log_total = first, n, 1, bound_of(code), math.log1p(rest)
+    inside, outside, step = first, n, 1
     while inside < outside:
         r = min(inside + step, outside) - 1 if step > 0 else (inside + outside) // 2
-        a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
-        enters = value_at(unit, bound, a, b, c, d, u) == q
-        if enters:
-            left = log_left(code, gaps, inverse, r, others, weights) - log_total
-            mine = scaled(gaps[r], inverse) - log_total
-            enters = tie_break(code, keep_top, r, own[r], mine, left, u) <= tie
-        if enters:
+        if value_at(score, line_at(score, row, r), u) == q and tie_of(score, row, r, u) <= tie:
             inside, step = r + 1, 2 * step
         else:
             outside, step = r, 0
@@ -441,30 +512,21 @@ def tied_crossing(
 
 
 @inlined
-def count_unmasked(gaps: Floats) -> int:
-    """How many classes are not masked."""
-    n = int(gaps.shape[0])
-    while gaps[n - 1] == -np.inf:
-        n -= 1
-    return n
+def pair_crossing(score: Terms, row: Row, n: int, u: float, q: float, tie: float) -> int:
+    """How many of the first n ranks have a pair of at most (q, tie)."""
+    r = crossing(score, row, n, u, q)
+    if r < n and value_at(score, line_at(score, row, r), u) == q:
+        r = tied_crossing(score, row, r, n, u, q, tie)
+    return r
 
 
 @inlined
-def extend_to(
-    code: int, unit: float, k_reg: float, drawn: float, keep_top: bool,
-    gaps: Floats, inverse: float, scale: float, rest: float, share: float, own: Floats, low: Floats, filled: int,
-    n: int, u: float,
-    most: float,
-) -> int:  # fmt: skip
-    """Fill shares of the first n ranks until a value at u is above `most`; returns how many are known."""
-    bound = bound_of(code)
-    while filled < n:
-        if filled > 0:
-            r = filled - 1
-            a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
-            if value_at(unit, bound, a, b, c, d, u) > most:
-                break
-        filled = extend(gaps, inverse, scale, share, own, low, filled)
+def extend_to(score: Terms, row: Row, filled: int, u: float, most: float) -> int:
+    """Fill shares of ranks until a value at u is above `most`; returns how many are known."""
+    while filled < row.n:
+        if filled > 0 and value_at(score, line_at(score, row, filled - 1), u) > most:
+            break
+        filled = extend(row, filled)
     return filled
 
 
@@ -701,10 +763,7 @@ def label_parts(all_gaps: Floats, ranks: Ints, temperatures: Floats, weights: Fl
         for t in range(temperatures.shape[0]):
             inverse = 1.0 / temperatures[t]
             others = relative_mass(gaps[1:], inverse, weights)
-            heaviest = exp(second * inverse)
-            rest = heaviest * others
-            scale = 1.0 / (1.0 + rest)
-            share = scale * heaviest
+            scale, rest, share = label_scale(second, inverse, others)
             low, own = 0.0, scale
             if rank > 0:
                 low = scale
@@ -717,55 +776,56 @@ def label_parts(all_gaps: Floats, ranks: Ints, temperatures: Floats, weights: Fl
             out[3, t, i] = left - math.log1p(rest)
 
 
-@inlined
-def label_scale(second: float, inverse: float, others: float) -> tuple[float, float, float]:
-    """Share of the top class, the weight of the others relative to it, and the share of the second class."""
-    heaviest = exp(second * inverse)
-    rest = heaviest * others
-    scale = 1.0 / (1.0 + rest)
-    return scale, rest, scale * heaviest
-
-
 @entry
 def label_terms(
-    code: int, k_reg: float, drawn: float, keep_top: bool, inverse: float,
-    ranks: Ints, gap: Floats, second: Floats, parts: Floats, out: Floats,
-) -> None:  # fmt: skip
-    """Terms of every label at one temperature, from its parts (4, n): out (4, n) is low, own, steps and part."""
+    score: Terms, inverse: float, ranks: Ints, gap: Floats, second: Floats, parts: Floats, out: Floats
+) -> None:
+    """The line of every label at one temperature, from its parts (4, n): out (4, n)."""
     for i in range(ranks.shape[0]):
         scale, rest, _ = label_scale(second[i], inverse, parts[2, i])
-        a, b, c, d = terms(code, k_reg, drawn, keep_top, ranks[i], parts[0, i], parts[1, i], scale, rest)
-        if code == PAS and not (keep_top and ranks[i] == 0):
-            a, b = math.log1p(rest) - scaled(gap[i], inverse), 0.0
-        out[0, i], out[1, i], out[2, i], out[3, i] = (np.inf if gap[i] == -np.inf else a), b, c, d
+        at = line(score, ranks[i], parts[0, i], parts[1, i], scale, rest)
+        out[0, i], out[1, i], out[2, i], out[3, i] = at.low, at.own, at.steps, at.part
+        if score.code == PAS and not (score.keep_top and ranks[i] == 0):
+            out[0, i], out[1, i] = math.log1p(rest) - scaled(gap[i], inverse), 0.0
+        if gap[i] == -np.inf:
+            out[0, i] = np.inf
+
+
+@inlined
+def label_logs(
+    score: Terms, inverse: float, gap: float, second: float, others: float, log_tail: float
+) -> tuple[float, float]:
+    """What `tie_logs` gives, from the parts of a label."""
+    _, rest, _ = label_scale(second, inverse, others)
+    log_total, left = math.log1p(rest), log_tail
+    if score.code != APS and score.code != RAPS:
+        left = log_rest(second, inverse, others) - log_total
+    return scaled(gap, inverse) - log_total, left
 
 
 @entry
 def label_ties(
-    code: int, keep_top: bool, inverse: float, ranks: Ints, gap: Floats, second: Floats, parts: Floats, rows: Ints,
-    u: Floats, out: Floats,
+    score: Terms, inverse: float, ranks: Ints, gap: Floats, second: Floats, parts: Floats, rows: Ints, u: Floats,
+    out: Floats,
 ) -> None:  # fmt: skip
     """Tie-breaks of the labels of some rows, each with its u; the other arguments as in `label_terms`."""
     for k in range(rows.shape[0]):
         i = rows[k]
-        _, rest, _ = label_scale(second[i], inverse, parts[2, i])
-        log_total, left = math.log1p(rest), parts[3, i]
-        if code != APS and code != RAPS:
-            left = log_rest(second[i], inverse, parts[2, i]) - log_total
-        mine = scaled(gap[i], inverse) - log_total
-        found = tie_break(code, keep_top, ranks[i], parts[1, i], mine, left, u[k])
-        out[k] = np.inf if gap[i] == -np.inf else found
+        log_own, log_left = label_logs(score, inverse, gap[i], second[i], parts[2, i], parts[3, i])
+        tie = tie_break(score, ranks[i], parts[1, i], log_own, log_left, u[k])
+        out[k] = np.inf if gap[i] == -np.inf else tie
 
 
 @entry
-def trial_values(terms_of: Floats, unit: float, bound: float, rows: Counts, u: Floats, out: Floats) -> None:
-    """Values of the labels of rows[t, j] with u[t, j], from their terms (4, n)."""
-    low, own, steps, part = terms_of[0], terms_of[1], terms_of[2], terms_of[3]
+def trial_values(score: Terms, lines: Floats, rows: Counts, u: Floats, out: Floats) -> None:
+    """Values of the labels of rows[t, j] with u[t, j], from their lines (4, n)."""
+    low, own, steps, part = lines[0], lines[1], lines[2], lines[3]
+    bound = bound_of(score.code)
     for t in range(rows.shape[0]):
         for j in range(rows.shape[1]):
             i = rows[t, j]
             s = low[i] + u[t, j] * own[i]  # infinite for a masked class
-            out[t, j] = (1.0 if bound <= s < np.inf else s) + unit * (steps[i] + u[t, j] * part[i])
+            out[t, j] = (1.0 if bound <= s < np.inf else s) + score.unit * (steps[i] + u[t, j] * part[i])
 
 
 @entry
@@ -786,87 +846,60 @@ def group_by_class(order: Ints, classes: Ints, first: Ints, out: Ints) -> None:
 
 @entry
 def prefix_sizes(
-    code: int, unit: float, k_reg: float, drawn: float, keep_top: bool, temperature: float,
-    all_gaps: Floats, all_u: Floats, groups: Ints, thresholds: Floats, work: Floats, out: Ints,
-) -> None:  # fmt: skip
-    """Set sizes under thresholds (2, levels, G), of which a row's group names one: out (levels, n); work (3, C + 1)."""
-    n_classes = all_gaps.shape[1]
-    own, low, weights, inverse = work[0, :n_classes], work[1], work[2, :n_classes], 1.0 / temperature
-    low[0] = 0.0
+    score: Terms, temperature: float, all_gaps: Floats, all_u: Floats, groups: Ints, thresholds: Floats, out: Ints
+) -> None:
+    """Set sizes under thresholds (2, levels, G), of which a row's group names one: out (levels, n)."""
+    work, inverse = new_work(all_gaps.shape[1]), 1.0 / temperature
     for i in range(all_gaps.shape[0]):
-        gaps, u, g, filled = all_gaps[i], all_u[i], groups[i], int(np.int64(0))
-        n = count_unmasked(gaps)
-        others = relative_mass(gaps[1:], inverse, weights)
-        scale, rest, share = label_scale(second_of(gaps), inverse, others)
+        row, u, g, filled = weigh_and_open(all_gaps[i], inverse, work), all_u[i], groups[i], 0
         for level in range(thresholds.shape[1]):
             q, tie = thresholds[0, level, g], thresholds[1, level, g]
             if q == np.inf:
-                out[level, i] = n_classes
+                out[level, i] = all_gaps.shape[1]
                 continue
-            filled = extend_to(
-                code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, share, own, low, filled, n, u, q
-            )  # fmt: skip
-            known = min(filled, n)
-            inside = crossing(code, unit, k_reg, drawn, keep_top, own, low, scale, rest, known, u, q)
-            out[level, i] = tied_crossing(
-                code, unit, k_reg, drawn, keep_top, own, low, scale, rest, inside, known, u, q, tie,
-                gaps, inverse, others, weights,
-            )  # fmt: skip
+            filled = extend_to(score, row, filled, u, q)
+            out[level, i] = pair_crossing(score, row, min(filled, row.n), u, q, tie)
 
 
 @entry
 def class_sets(
-    code: int, unit: float, k_reg: float, drawn: float, keep_top: bool, temperature: float,
-    all_gaps: Floats, order: Ints, all_u: Floats, thresholds: Floats, most: Floats, work: Floats, sets: Bools,
+    score: Terms, temperature: float, all_gaps: Floats, order: Ints, all_u: Floats, thresholds: Floats, most: Floats,
+    sets: Bools,
 ) -> None:  # fmt: skip
     """Sets under thresholds by class (2, levels, C) of scores that go by rank: sets (levels, n, C).
 
-    order : the label at each rank; most : (levels,) the largest finite threshold; work (3, C + 1).
+    order : the label at each rank; most : (levels,) the largest finite threshold.
     """
-    n_classes, bound = all_gaps.shape[1], bound_of(code)
-    own, low, weights, inverse = work[0, :n_classes], work[1], work[2, :n_classes], 1.0 / temperature
-    low[0] = 0.0
+    n_classes, inverse = all_gaps.shape[1], 1.0 / temperature
+    work = new_work(n_classes)
     for i in range(all_gaps.shape[0]):
-        gaps, u, filled = all_gaps[i], all_u[i], int(np.int64(0))
-        n = count_unmasked(gaps)
-        others = relative_mass(gaps[1:], inverse, weights)
-        scale, rest, share = label_scale(second_of(gaps), inverse, others)
-        log_total = math.log1p(rest)
+        row, u, filled = weigh_and_open(all_gaps[i], inverse, work), all_u[i], 0
         for level in range(thresholds.shape[1]):
             inside = sets[level, i]
             for label in range(n_classes):
                 inside[label] = thresholds[0, level, label] == np.inf
-            filled = extend_to(
-                code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, share, own, low, filled, n, u,
-                most[level],
-            )  # fmt: skip
-            for r in range(min(filled, n)):
+            filled = extend_to(score, row, filled, u, most[level])
+            for r in range(min(filled, row.n)):
                 label = order[i, r]
-                q, tie = thresholds[0, level, label], thresholds[1, level, label]
-                a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
-                v = value_at(unit, bound, a, b, c, d, u)
+                q, v = thresholds[0, level, label], value_at(score, line_at(score, row, r), u)
                 if v > most[level]:
                     break
                 if v == q and q < np.inf:
-                    left = log_left(code, gaps, inverse, r, others, weights) - log_total
-                    mine = scaled(gaps[r], inverse) - log_total
-                    inside[label] = tie_break(code, keep_top, r, own[r], mine, left, u) <= tie
+                    inside[label] = tie_of(score, row, r, u) <= thresholds[1, level, label]
                 elif v < q:
                     inside[label] = True
 
 
 @entry
 def share_sets(
-    code: int, keep_top: bool, temperature: float, rows: Floats, groups: Ints, thresholds: Floats, offsets: Floats,
-    work: Floats, sets: Bools,
-) -> None:  # fmt: skip
+    score: Terms, temperature: float, rows: Floats, groups: Ints, thresholds: Floats, offsets: Floats, sets: Bools
+) -> None:
     """Sets of scores that go by a label's own share (LAC, PAS), of unsorted rows: sets (levels, n, C).
 
-    thresholds : (2, levels, G, 1 or C), of which each row's group names one; offsets (C,) : what PAS adds to a class;
-    work (3, C).
+    thresholds : (2, levels, G, 1 or C), of which each row's group names one; offsets (C,) : what PAS adds to a class.
     """
     n_classes, inverse = rows.shape[1], 1.0 / temperature
-    weights, q, tie = work[0], work[1], work[2]
+    weights, q, tie = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
     step = 1 if thresholds.shape[3] > 1 else 0
     last_level, last_group = -1, -1
     for i in range(rows.shape[0]):
@@ -875,14 +908,16 @@ def share_sets(
         others = weigh_row(row, top, second, inverse, weights)
         gap = second - row[top]
         scale, rest, share = label_scale(gap, inverse, others)
-        log_total = math.log1p(rest)
+        log_total, zeros = math.log1p(rest), 0
+        for j in range(n_classes):
+            zeros += weights[j] == 0.0
         for level in range(thresholds.shape[1]):
             if level != last_level or g != last_group:
                 for j in range(n_classes):
                     q[j], tie[j] = thresholds[0, level, g, j * step], thresholds[1, level, g, j * step]
                 last_level, last_group = level, g
             inside, tied = sets[level, i], False
-            if code == LAC:
+            if score.code == LAC:
                 for j in range(n_classes):
                     v = 1.0 - share * weights[j]
                     inside[j] = v < q[j]
@@ -895,94 +930,69 @@ def share_sets(
                     v = (log_total - scaled(row[j] - row[top], inverse)) + offsets[j]
                     inside[j] = v < q[j]
                     tied |= v == q[j]
-            if tied or keep_top or weights_hold_zero(weights):
-                settle_row(
-                    code, keep_top, inverse, row, top, gap, others, scale, rest, share, weights, offsets, q, tie, inside
-                )
-
-
-@inner
-def weights_hold_zero(weights: Floats) -> bool:
-    """Whether a weight is 0: that of the top class always is, a second one may belong to a masked class."""
-    zeros = 0
-    for j in range(weights.shape[0]):
-        zeros += weights[j] == 0.0
-    return zeros > 1
+            # The weight of the top class is 0 here; that of a second class may be because it is masked.
+            if tied or score.keep_top or zeros > 1:
+                settle_row(score, inverse, row, top, gap, others, weights, offsets, q, tie, inside)
 
 
 @inner
 def settle_row(
-    code: int, keep_top: bool, inverse: float, row: Floats, top: int, gap: float, others: float, scale: float,
-    rest: float, share: float, weights: Floats, offsets: Floats, q: Floats, tie: Floats, inside: Bools,
+    score: Terms, inverse: float, row: Floats, top: int, gap: float, others: float, weights: Floats, offsets: Floats,
+    q: Floats, tie: Floats, inside: Bools,
 ) -> None:  # fmt: skip
     """The labels of one row that are masked, kept, or tie with their threshold."""
+    scale, rest, share = label_scale(gap, inverse, others)
     log_total = math.log1p(rest)
+    left = log_rest(gap, inverse, others) - log_total
     for j in range(row.shape[0]):
         own = scale if j == top else share * weights[j]
         if row[j] == -np.inf:
             inside[j] = q[j] == np.inf
             continue
-        if keep_top and j == top:
+        if score.keep_top and j == top:
             inside[j] = True
             continue
-        mine = scaled(row[j] - row[top], inverse) - log_total
-        if code == LAC:
+        log_weight = scaled(row[j] - row[top], inverse)
+        if score.code == LAC:
             v = scale * rest if j == top and scale > 0.5 else 1.0 - own
         else:
-            v = (log_total - scaled(row[j] - row[top], inverse)) + offsets[j]
+            v = (log_total - log_weight) + offsets[j]
         if v == q[j]:
-            left = log_rest(gap, inverse, others) - log_total
-            rank = int(np.int64(0)) if j == top else int(np.int64(1))
-            inside[j] = tie_break(code, False, rank, own, mine, left, 1.0) <= tie[j]
+            inside[j] = tie_break(score, 0 if j == top else 1, own, log_weight - log_total, left, 1.0) <= tie[j]
 
 
 @entry
-def value_matrix(
-    code: int, unit: float, k_reg: float, drawn: float, keep_top: bool, temperature: float,
-    all_gaps: Floats, all_u: Floats, work: Floats, out: Floats,
-) -> None:  # fmt: skip
-    """Values of every rank of sorted rows, (n, C); +inf for masked classes; work (3, C + 1)."""
-    n_classes, bound = all_gaps.shape[1], bound_of(code)
-    own, low, weights, inverse = work[0, :n_classes], work[1], work[2, :n_classes], 1.0 / temperature
-    low[0] = 0.0
+def value_matrix(score: Terms, temperature: float, all_gaps: Floats, all_u: Floats, out: Floats) -> None:
+    """Values of every rank of sorted rows, (n, C); +inf for masked classes."""
+    n_classes, inverse = all_gaps.shape[1], 1.0 / temperature
+    work = new_work(n_classes)
     for i in range(all_gaps.shape[0]):
-        gaps, u = all_gaps[i], all_u[i]
-        n = count_unmasked(gaps)
-        scale, rest, share = label_scale(second_of(gaps), inverse, relative_mass(gaps[1:], inverse, weights))
-        log_total, filled = math.log1p(rest), int(np.int64(0))
-        while filled < n:
-            filled = extend(gaps, inverse, scale, share, own, low, filled)
+        row, filled = weigh_and_open(all_gaps[i], inverse, work), 0
+        log_total = math.log1p(row.rest)
+        while filled < row.n:
+            filled = extend(row, filled)
         for r in range(n_classes):
-            a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
-            if code == PAS and not (keep_top and r == 0):
-                a, b = log_total - scaled(gaps[r], inverse), 0.0
-            out[i, r] = value_at(unit, bound, a, b, c, d, u) if r < n else np.inf
+            at = line_at(score, row, r)
+            if score.code == PAS and not (score.keep_top and r == 0):
+                at = Line(log_total - scaled(row.gaps[r], inverse), 0.0, at.steps, at.part)
+            out[i, r] = value_at(score, at, all_u[i]) if r < row.n else np.inf
 
 
 @entry
 def rank_ties(
-    code: int, keep_top: bool, temperature: float, all_gaps: Floats, all_u: Floats, rows: Ints, ranks: Ints,
-    work: Floats, out: Floats,
-) -> None:  # fmt: skip
-    """Tie-breaks of some ranks of sorted rows, rows[k] and ranks[k], given row by row; work (3, C + 1)."""
-    n_classes, inverse = all_gaps.shape[1], 1.0 / temperature
-    own, low, weights = work[0, :n_classes], work[1], work[2, :n_classes]
-    low[0] = 0.0
-    last, others, scale, rest, share, filled = -1, 0.0, 0.0, 0.0, 0.0, int(np.int64(0))
-    for k in range(rows.shape[0]):
-        i, r = rows[k], ranks[k]
-        gaps = all_gaps[i]
-        if i != last:
-            others = relative_mass(gaps[1:], inverse, weights)
-            scale, rest, share = label_scale(second_of(gaps), inverse, others)
-            last, filled = i, int(np.int64(0))
-        while filled <= r:
-            filled = extend(gaps, inverse, scale, share, own, low, filled)
-        log_total = math.log1p(rest)
-        left = log_left(code, gaps, inverse, r, others, weights) - log_total
-        mine = scaled(gaps[r], inverse) - log_total
-        found = tie_break(code, keep_top, r, own[r], mine, left, all_u[i])
-        out[k] = np.inf if gaps[r] == -np.inf else found
+    score: Terms, temperature: float, all_gaps: Floats, all_u: Floats, rows: Ints, ranks: Ints, out: Floats
+) -> None:
+    """Tie-breaks of some ranks of sorted rows, rows[k] and ranks[k], given row by row."""
+    work, inverse = new_work(all_gaps.shape[1]), 1.0 / temperature
+    k = 0
+    while k < rows.shape[0]:
+        i, filled = rows[k], 0
+        row, u = weigh_and_open(all_gaps[i], inverse, work), all_u[i]
+        while k < rows.shape[0] and rows[k] == i:
+            while filled <= ranks[k]:
+                filled = extend(row, filled)
+            out[k] = np.inf if row.gaps[ranks[k]] == -np.inf else tie_of(score, row, ranks[k], u)
+            k += 1
 
 
 @entry
@@ -1007,97 +1017,80 @@ def tail_logs(all_gaps: Floats, temperature: float, work: Floats, own: Floats, t
 
 
 @inlined
-def is_linear(bound: float, low: float, own: float, part: float) -> bool:
-    """Whether the value of a label with these terms is low + u own and a constant, whatever u is."""
-    return part == 0.0 and (own == 0.0 or low + own < bound)
+def is_linear(score: Terms, at: Line) -> bool:
+    """Whether the value of a label is low + u own and a constant, whatever u is."""
+    return at.part == 0.0 and (at.own == 0.0 or at.low + at.own < bound_of(score.code))
 
 
 @inlined
 def few_sizes(
-    code: int, unit: float, k_reg: float, drawn: float, keep_top: bool,
-    own: Floats, low: Floats, scale: float, rest: float, first: int, stop: int, i: int, all_u: Floats,
-    m: int, j: int, level: int, thresholds: Floats, size: Floats,
-) -> bool:  # fmt: skip
-    """Sizes of row i in all trials at once where ranks first .. stop are undecided; whether a value ties.
+    score: Terms, row: Row, first: int, stop: int, u: Floats, k: int, thresholds: Floats, size: Floats
+) -> bool:
+    """Sizes in all trials at once where ranks first .. stop are undecided; whether a value ties.
 
     Where u is NaN the row is not evaluated, and nothing is below a threshold or ties with it: it may have set it. Two
     ranks at a time: what is read is read once.
     """
-    tied, bound, r = False, bound_of(code), first
+    tied, r = False, first
     for t in range(size.shape[0]):
         size[t] = first
     while r < stop:
-        a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
-        s = r + 1
-        e, f, g, h = a, b, c, np.inf
-        if s < stop and is_linear(bound, a, b, d):
-            e, f, g, h = terms(code, k_reg, drawn, keep_top, s, low[s], own[s], scale, rest)
-        if is_linear(bound, e, f, h):
-            added, more = unit * c, unit * g
+        a = line_at(score, row, r)
+        b, both = a, False
+        if r + 1 < stop and is_linear(score, a):
+            b = line_at(score, row, r + 1)
+            both = is_linear(score, b)
+        if both:
+            low, own, added = a.low, a.own, score.unit * a.steps
+            low_b, own_b, added_b = b.low, b.own, score.unit * b.steps
             for t in range(size.shape[0]):
-                q, v, w = thresholds[0, m, j, level, t], a + all_u[i, t] * b + added, e + all_u[i, t] * f + more
+                q, v, w = thresholds[0, k, t], low + u[t] * own + added, low_b + u[t] * own_b + added_b
                 size[t] += (1.0 if v < q else 0.0) + (1.0 if w < q else 0.0)
                 tied |= (v == q) | (w == q)
             r += 2
-            continue
-        r += 1
-        if d == 0.0:
-            added = unit * c
-            for t in range(size.shape[0]):
-                q, v = thresholds[0, m, j, level, t], a + all_u[i, t] * b
-                v = (1.0 if v >= bound else v) + added
-                size[t] += 1.0 if v < q else 0.0
-                tied |= v == q
         else:
             for t in range(size.shape[0]):
-                q, v = thresholds[0, m, j, level, t], value_at(unit, bound, a, b, c, d, all_u[i, t])
+                q, v = thresholds[0, k, t], value_at(score, a, u[t])
                 size[t] += 1.0 if v < q else 0.0
                 tied |= v == q
+            r += 1
     return tied
 
 
 @inner
 def many_sizes(
-    code: int, unit: float, k_reg: float, drawn: float, keep_top: bool,
-    own: Floats, low: Floats, scale: float, rest: float, first: int, n: int, n_classes: int, u: Floats, q: Floats,
-    tie: Floats, ascending: Ints, gaps: Floats, inverse: float, others: float, weights: Floats, size: Floats,
+    score: Terms, row: Row, first: int, n: int, n_classes: int, u: Floats, q: Floats, tie: Floats, ascending: Ints,
+    size: Floats,
 ) -> None:  # fmt: skip
     """Sizes in all trials: thresholds are taken in ascending order, so the ranks inside at u = 1 only grow.
 
     At most one label depends on u: the first that is outside at u = 1.
     """
-    bound, log_total = bound_of(code), math.log1p(rest)
-    one = scale * 0.0 + 1.0
     t = ascending[0]
-    r = crossing(code, unit, k_reg, drawn, keep_top, own, low, scale, rest, n, one, q[t])
-    r = tied_crossing(
-        code, unit, k_reg, drawn, keep_top, own, low, scale, rest, max(r, first), n, one, q[t], tie[t],
-        gaps, inverse, others, weights,
-    )  # fmt: skip
-    a, b, c, d, end, mine, left, last = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, np.nan, 0.0
-    fresh = True
+    r = max(crossing(score, row, n, 1.0, q[t]), first)
+    r = tied_crossing(score, row, r, n, 1.0, q[t], tie[t])
+    at, end, log_own, log_left, last, fresh = Line(0.0, 0.0, 0.0, 0.0), 0.0, 0.0, np.nan, 0.0, True
     for k in range(u.shape[0]):
         t = ascending[k]
         while r < n:
             if fresh:
-                a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
-                end, fresh, left = value_at(unit, bound, a, b, c, d, one), False, np.nan
-            if end == q[t] and np.isnan(left):
-                left = log_left(code, gaps, inverse, r, others, weights) - log_total
-                mine = scaled(gaps[r], inverse) - log_total
-                last = tie_break(code, keep_top, r, own[r], mine, left, one)
+                at = line_at(score, row, r)
+                end, fresh, log_left = value_at(score, at, 1.0), False, np.nan
+            if end == q[t] and np.isnan(log_left):
+                log_own, log_left = tie_logs(score, row, r)
+                last = tie_break(score, r, row.own[r], log_own, log_left, 1.0)
             if end > q[t] or (end == q[t] and last > tie[t]):
                 break
             r, fresh = r + 1, True
         size[t] = r
         if r < n:
-            v = value_at(unit, bound, a, b, c, d, u[t])
+            v = value_at(score, at, u[t])
             if v == q[t]:
-                if np.isnan(left):
-                    left = log_left(code, gaps, inverse, r, others, weights) - log_total
-                    mine = scaled(gaps[r], inverse) - log_total
-                    last = tie_break(code, keep_top, r, own[r], mine, left, one)
-                size[t] += 1.0 if tie_break(code, keep_top, r, own[r], mine, left, u[t]) <= tie[t] else 0.0
+                if np.isnan(log_left):
+                    log_own, log_left = tie_logs(score, row, r)
+                    last = tie_break(score, r, row.own[r], log_own, log_left, 1.0)
+                own_tie = tie_break(score, r, row.own[r], log_own, log_left, u[t])
+                size[t] += 1.0 if own_tie <= tie[t] else 0.0
             else:
                 size[t] += 1.0 if v < q[t] else 0.0
         if q[t] == np.inf:
@@ -1105,42 +1098,45 @@ def many_sizes(
 
 
 @inlined
-def add_same_size(
-    size: int, i: int, all_seen: Floats, wanted: Ints, cells: Ints, m: int, j: int, level: int, sizes: Floats,
-    empty: Floats, misses: Counts,
+def add_sizes(
+    size: Floats, least: int, seen: Floats, wanted: Ints, cells: Ints, k: int, sizes: Floats, empty: Floats,
+    misses: Counts,
 ) -> None:  # fmt: skip
-    """Count row i, whose set has the same size in all trials."""
-    trials = all_seen.shape[1]
-    if size > 0:
-        for t in range(trials):
-            sizes[m, j, level, t] += size * all_seen[i, t]
-    else:
-        for t in range(trials):
-            empty[m, j, level, t] += all_seen[i, t]
-    for k in range(wanted.shape[1]):
-        if wanted[i, k] > size:
-            cell = cells[i, k]
-            for t in range(trials):
-                misses[m, j, level, cell, t] += np.int32(all_seen[i, t])
+    """Count a row by the size of its set in each trial, of which `least` is the smallest."""
+    for t in range(size.shape[0]):
+        sizes[k, t] += seen[t] * size[t]
+    if least == 0:
+        for t in range(size.shape[0]):
+            empty[k, t] += seen[t] if size[t] == 0.0 else 0.0
+    for p in range(wanted.shape[0]):
+        if wanted[p] > least:
+            cell, needed = cells[p], float(wanted[p])
+            for t in range(size.shape[0]):
+                misses[k, cell, t] += np.int32(seen[t] if size[t] < needed else 0.0)
 
 
 @inlined
-def add_sizes(
-    size: Floats, least: int, i: int, all_seen: Floats, wanted: Ints, cells: Ints, m: int, j: int, level: int,
-    sizes: Floats, empty: Floats, misses: Counts,
-) -> None:  # fmt: skip
-    """Count row i by the size of its set in each trial, of which `least` is the smallest."""
-    trials = all_seen.shape[1]
-    for t in range(trials):
-        sizes[m, j, level, t] += all_seen[i, t] * size[t]
-    if least == 0:
-        for t in range(trials):
-            empty[m, j, level, t] += all_seen[i, t] if size[t] == 0.0 else 0.0
-    for k in range(wanted.shape[1]):
-        if wanted[i, k] > least:
-            cell, needed = cells[i, k], float(wanted[i, k])
-            for t in range(trials):
-                misses[m, j, level, cell, t] += np.int32(all_seen[i, t] if size[t] < needed else 0.0)
+def add_same_size(
+    size: int, seen: Floats, wanted: Ints, cells: Ints, k: int, sizes: Floats, empty: Floats, misses: Counts
+) -> None:
+    """Count a row whose set has the same size in all trials."""
+    if size > 0:
+        for t in range(seen.shape[0]):
+            sizes[k, t] += size * seen[t]
+    else:
+        for t in range(seen.shape[0]):
+            empty[k, t] += seen[t]
+    for p in range(wanted.shape[0]):
+        if wanted[p] > size:
+            cell = cells[p]
+            for t in range(seen.shape[0]):
+                misses[k, cell, t] += np.int32(seen[t])
+
+
+@inlined
+def score_of(codes: Ints, parameters: Floats, keep: Bools, m: int) -> Terms:
+    """One of several scores: codes, keep (M,), parameters (M, 3)."""
+    return Terms(codes[m], parameters[m, 0], parameters[m, 1], parameters[m, 2], keep[m])
 
 
 @entry
@@ -1151,113 +1147,85 @@ def count_sets(
 ) -> None:  # fmt: skip
     """Add what the sets of these rows hold, for every score, temperature, level and trial.
 
-    codes, keep (M,), parameters (M, 3) : the scores; all_others (T, n) : see `label_parts`; all_u, all_seen
-    (n, trials) : u and 1 where the row is evaluated, else NaN and 0; wanted, cells (n, Q) : a set with fewer labels
-    than wanted is counted in the cell; thresholds (2, M, T, alphas, trials), and ascending their order. Added to:
-    sizes, empty (M, T, alphas, trials), misses (M, T, alphas, cells, trials).
+    codes, parameters, keep : see `score_of`; all_others (T, n) : see `label_parts`; all_u, all_seen (n, trials) : u
+    and 1 where the row is evaluated, else NaN and 0; wanted, cells (n, Q) : a set with fewer labels than wanted is
+    counted in the cell; thresholds (2, M T alphas, trials), and ascending their order. Added to: sizes, empty
+    (M T alphas, trials), misses (M T alphas, cells, trials).
     """
     n_rows, n_classes = all_gaps.shape
     trials = all_u.shape[1]
-    own, low, weights, size = np.empty(n_classes), np.zeros(n_classes + 1), np.empty(n_classes), np.empty(trials)
-    one = temperatures[0] * 0.0 + 1.0
-    zero = one - one
+    work, size = new_work(n_classes), np.empty(trials)
+    n_levels = thresholds.shape[1] // (codes.shape[0] * temperatures.shape[0])
     for j in range(temperatures.shape[0]):
         inverse = 1.0 / temperatures[j]
         for i in range(n_rows):
-            gaps, others = all_gaps[i], all_others[j, i]
-            scale, rest, share = label_scale(second_of(gaps), inverse, others)
-            n, filled = count_unmasked(gaps), int(np.int64(0))
+            row, filled = open_row(all_gaps[i], inverse, all_others[j, i], work), 0
+            u, seen, mine, places = all_u[i], all_seen[i], wanted[i], cells[i]
             for m in range(codes.shape[0]):
-                code, keep_top, bound = codes[m], keep[m], bound_of(codes[m])
-                unit, k_reg, drawn = parameters[m, 0], parameters[m, 1], parameters[m, 2]
-                for level in range(thresholds.shape[3]):
-                    least = thresholds[0, m, j, level, ascending[m, j, level, 0]]
-                    most = thresholds[0, m, j, level, ascending[m, j, level, trials - 1]]
-                    filled = extend_to(
-                        code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, share, own, low, filled, n,
-                        zero, most,
-                    )  # fmt: skip
-                    known = min(filled, n)
-                    first = crossing(code, unit, k_reg, drawn, keep_top, own, low, scale, rest, known, one, least)
+                score = score_of(codes, parameters, keep, m)
+                for level in range(n_levels):
+                    k = (m * temperatures.shape[0] + j) * n_levels + level
+                    least, most = thresholds[0, k, ascending[k, 0]], thresholds[0, k, ascending[k, trials - 1]]
+                    filled = extend_to(score, row, filled, 0.0, most)
+                    known = min(filled, row.n)
+                    first = crossing(score, row, known, 1.0, least)
                     stop = first
                     while stop < known and stop - first <= _FEW:
-                        a, b, c, d = terms(code, k_reg, drawn, keep_top, stop, low[stop], own[stop], scale, rest)
-                        if value_at(unit, bound, a, b, c, d, zero) > most:
+                        at = line_at(score, row, stop)
+                        if value_at(score, at, 0.0) > most:
                             break
-                        stop += 1 if a < bound else _FEW + 1  # saturated values tie, which a scan settles
+                        # saturated values tie, which a scan settles
+                        stop += 1 if at.low < bound_of(score.code) else _FEW + 1
                     if stop == first and most < np.inf:
-                        add_same_size(first, i, all_seen, wanted, cells, m, j, level, sizes, empty, misses)
+                        add_same_size(first, seen, mine, places, k, sizes, empty, misses)
                         continue
-                    if stop - first > _FEW or most == np.inf or few_sizes(
-                        code, unit, k_reg, drawn, keep_top, own, low, scale, rest, first, stop, i, all_u, m, j, level,
-                        thresholds, size,
-                    ):  # fmt: skip
-                        many_sizes(
-                            code, unit, k_reg, drawn, keep_top, own, low, scale, rest, first, known, n_classes,
-                            all_u[i], thresholds[0, m, j, level], thresholds[1, m, j, level], ascending[m, j, level],
-                            gaps, inverse, others, weights, size,
-                        )  # fmt: skip
-                    add_sizes(size, first, i, all_seen, wanted, cells, m, j, level, sizes, empty, misses)
+                    few = stop - first <= _FEW and most < np.inf
+                    if not few or few_sizes(score, row, first, stop, u, k, thresholds, size):
+                        q, tie = thresholds[0, k], thresholds[1, k]
+                        many_sizes(score, row, first, known, n_classes, u, q, tie, ascending[k], size)
+                    add_sizes(size, first, seen, mine, places, k, sizes, empty, misses)
 
 
 @inlined
-def add_label(
-    unit: float, bound: float, a: float, b: float, c: float, d: float, label: int, i: int, all_u: Floats, q: Floats,
-    out: Floats,
-) -> bool:  # fmt: skip
-    """Add 1 to `out` in each trial in which a label with these terms is below its threshold q[label], (C, trials).
+def add_label(score: Terms, at: Line, u: Floats, q: Floats, out: Floats) -> bool:
+    """Add 1 to `out` in each trial in which a label is below its threshold; whether it ties with one.
 
-    Returns whether it ties with one; where u is NaN it does neither.
+    Where u is NaN it does neither.
     """
     tied = False
     for t in range(out.shape[0]):
-        v = value_at(unit, bound, a, b, c, d, all_u[i, t])
-        out[t] += 1.0 if v < q[label, t] else 0.0
-        tied |= v == q[label, t]
+        v = value_at(score, at, u[t])
+        out[t] += 1.0 if v < q[t] else 0.0
+        tied |= v == q[t]
     return tied
 
 
 @inlined
-def add_two(
-    a: float, b: float, added: float, label: int, e: float, f: float, more: float, other: int, i: int, all_u: Floats,
-    q: Floats, out: Floats,
-) -> bool:  # fmt: skip
+def add_two(score: Terms, a: Line, q: Floats, b: Line, q_b: Floats, u: Floats, out: Floats) -> bool:
     """The same for two labels with linear values at once: what is read is read once."""
-    tied = False
+    tied, low, own, added = False, a.low, a.own, score.unit * a.steps
+    low_b, own_b, added_b = b.low, b.own, score.unit * b.steps
     for t in range(out.shape[0]):
-        v, w = a + all_u[i, t] * b + added, e + all_u[i, t] * f + more
-        out[t] += (1.0 if v < q[label, t] else 0.0) + (1.0 if w < q[other, t] else 0.0)
-        tied |= (v == q[label, t]) | (w == q[other, t])
+        v, w = low + u[t] * own + added, low_b + u[t] * own_b + added_b
+        out[t] += (1.0 if v < q[t] else 0.0) + (1.0 if w < q_b[t] else 0.0)
+        tied |= (v == q[t]) | (w == q_b[t])
     return tied
 
 
 @inner
-def add_tied(
-    code: int, unit: float, keep_top: bool, a: float, b: float, c: float, d: float, r: int, label: int,
-    own: float, u: Floats, q: Floats, tie: Floats, gaps: Floats, inverse: float, rest: float,
-    others: float, weights: Floats, out: Floats,
-) -> None:  # fmt: skip
+def add_tied(score: Terms, row: Row, at: Line, r: int, u: Floats, q: Floats, tie: Floats, out: Floats) -> None:
     """Add 1 where the label at rank r ties with its threshold, and its tie-break lets it in."""
-    log_total = math.log1p(rest)
-    left = log_left(code, gaps, inverse, r, others, weights) - log_total
-    mine = scaled(gaps[r], inverse) - log_total
+    log_own, log_left = tie_logs(score, row, r)
     for t in range(u.shape[0]):
-        if value_at(unit, bound_of(code), a, b, c, d, u[t]) == q[label, t]:
-            out[t] += 1.0 if tie_break(code, keep_top, r, own, mine, left, u[t]) <= tie[label, t] else 0.0
+        if value_at(score, at, u[t]) == q[t]:
+            out[t] += 1.0 if tie_break(score, r, row.own[r], log_own, log_left, u[t]) <= tie[t] else 0.0
 
 
 @inlined
-def count_label(
-    code: int, unit: float, keep_top: bool, a: float, b: float, c: float, d: float, r: int, label: int, i: int,
-    own: Floats, all_u: Floats, q: Floats, tie: Floats, gaps: Floats, inverse: float, rest: float,
-    others: float, weights: Floats, out: Floats,
-) -> None:  # fmt: skip
-    """Add 1 to `out` in each trial in which the label at rank r is in the set of row i."""
-    if add_label(unit, bound_of(code), a, b, c, d, label, i, all_u, q, out):
-        add_tied(
-            code, unit, keep_top, a, b, c, d, r, label, own[r], all_u[i], q, tie, gaps, inverse, rest, others,
-            weights, out,
-        )  # fmt: skip
+def count_label(score: Terms, row: Row, at: Line, r: int, u: Floats, q: Floats, tie: Floats, out: Floats) -> None:
+    """Add 1 to `out` in each trial in which the label at rank r is in the set."""
+    if add_label(score, at, u, q, out):
+        add_tied(score, row, at, r, u, q, tie, out)
 
 
 @entry
@@ -1297,82 +1265,57 @@ def count_class_sets(
     thresholds: Floats, infinite: Floats, lowest: Floats, highest: Floats, reach: Floats,
     sizes: Floats, empty: Floats, misses: Counts,
 ) -> None:  # fmt: skip
-    """The same with thresholds by class, (2, M, T, alphas, C, trials), and what `class_ranges` found of them.
+    """The same with thresholds by class, (2, M, T, alphas, C, trials), and their `class_ranges`.
 
     all_order (n, C) : the label at each rank; least, of_label (Q,) : how many labels a set must have, and whether the
     row's own must be among them.
     """
     n_rows, n_classes = all_gaps.shape
     trials = all_u.shape[1]
-    own, low, weights = np.empty(n_classes), np.zeros(n_classes + 1), np.empty(n_classes)
-    size, hit = np.empty(trials), np.empty(trials)
-    one = temperatures[0] * 0.0 + 1.0
-    zero = one - one
+    work, size, hit = new_work(n_classes), np.empty(trials), np.empty(trials)
     for j in range(temperatures.shape[0]):
         inverse = 1.0 / temperatures[j]
         for i in range(n_rows):
-            gaps, order, u, seen, others = all_gaps[i], all_order[i], all_u[i], all_seen[i], all_others[j, i]
-            n, filled, place = count_unmasked(gaps), int(np.int64(0)), 0
-            while order[place] != labels[i]:
+            row, order = open_row(all_gaps[i], inverse, all_others[j, i], work), all_order[i]
+            u, seen = all_u[i], all_seen[i]
+            filled, place, label = 0, 0, labels[i]
+            while order[place] != label:
                 place += 1
-            scale, rest, share = label_scale(second_of(gaps), inverse, others)
             for m in range(codes.shape[0]):
-                code, keep_top, bound = codes[m], keep[m], bound_of(codes[m])
-                unit, k_reg, drawn = parameters[m, 0], parameters[m, 1], parameters[m, 2]
+                score = score_of(codes, parameters, keep, m)
                 for level in range(reach.shape[2]):
                     q, tie = thresholds[0, m, j, level], thresholds[1, m, j, level]
-                    most, everywhere, held = reach[m, j, level], 0.0, -1
-                    a0, b0, c0, label = zero, zero, zero, labels[i]
+                    most, everywhere, held, first = reach[m, j, level], 0.0, -1, Line(0.0, 0.0, 0.0, 0.0)
                     for t in range(trials):
-                        size[t] = infinite[m, j, level, t]
-                        hit[t] = 0.0
-                    filled = extend_to(
-                        code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, share, own, low, filled, n,
-                        zero, most,
-                    )  # fmt: skip
-                    for r in range(min(filled, n)):
-                        a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
-                        start = value_at(unit, bound, a, b, c, d, zero)
+                        size[t], hit[t] = infinite[m, j, level, t], 0.0
+                    filled = extend_to(score, row, filled, 0.0, most)
+                    for r in range(min(filled, row.n)):
+                        at = line_at(score, row, r)
+                        start = value_at(score, at, 0.0)
                         if start > most:
                             break  # and so do all that rank lower
                         if r == place or start > highest[m, j, level, order[r]]:
                             continue
-                        if value_at(unit, bound, a, b, c, d, one) < lowest[m, j, level, order[r]]:
+                        if value_at(score, at, 1.0) < lowest[m, j, level, order[r]]:
                             everywhere += 1.0
                             continue
-                        if a >= bound:
-                            a, b = one, zero  # saturated, whatever u is
-                        if not is_linear(bound, a, b, d):
-                            count_label(
-                                code, unit, keep_top, a, b, c, d, r, order[r], i, own, all_u, q, tie, gaps,
-                                inverse, rest, others, weights, size,
-                            )  # fmt: skip
+                        if at.low >= bound_of(score.code):
+                            at = Line(1.0, 0.0, at.steps, at.part)  # saturated, whatever u is
+                        if not is_linear(score, at):
+                            count_label(score, row, at, r, u, q[order[r]], tie[order[r]], size)
                         elif held < 0:
-                            held, a0, b0, c0 = r, a, b, c
+                            held, first = r, at
                         else:
-                            if add_two(a0, b0, unit * c0, order[held], a, b, unit * c, order[r], i, all_u, q, size):
-                                add_tied(
-                                    code, unit, keep_top, a0, b0, c0, zero, held, order[held], own[held], u,
-                                    q, tie, gaps, inverse, rest, others, weights, size,
-                                )  # fmt: skip
-                                add_tied(
-                                    code, unit, keep_top, a, b, c, d, r, order[r], own[r], u, q, tie, gaps,
-                                    inverse, rest, others, weights, size,
-                                )  # fmt: skip
+                            if add_two(score, first, q[order[held]], at, q[order[r]], u, size):
+                                add_tied(score, row, first, held, u, q[order[held]], tie[order[held]], size)
+                                add_tied(score, row, at, r, u, q[order[r]], tie[order[r]], size)
                             held = -1
                     if held >= 0:
-                        count_label(
-                            code, unit, keep_top, a0, b0, c0, zero, held, order[held], i, own, all_u, q, tie, gaps,
-                            inverse, rest, others, weights, size,
-                        )  # fmt: skip
-                    if place < n:
+                        count_label(score, row, first, held, u, q[order[held]], tie[order[held]], size)
+                    if place < row.n:
                         while filled <= place:
-                            filled = extend(gaps, inverse, scale, share, own, low, filled)
-                        a, b, c, d = terms(code, k_reg, drawn, keep_top, place, low[place], own[place], scale, rest)
-                        count_label(
-                            code, unit, keep_top, a, b, c, d, place, label, i, own, all_u, q, tie, gaps, inverse,
-                            rest, others, weights, hit,
-                        )  # fmt: skip
+                            filled = extend(row, filled)
+                        count_label(score, row, line_at(score, row, place), place, u, q[label], tie[label], hit)
                     for t in range(trials):
                         size[t] += hit[t] + everywhere
                         hit[t] += 1.0 if np.isnan(q[label, t]) else 0.0
@@ -1388,101 +1331,85 @@ def count_class_sets(
 # ---- u integrated out ------------------------------------------------------------------------------------------------
 
 
+@inlined
+def share_below(at: float, start: float, slope: float, most: float) -> float:
+    """Share of u in [0, most] at which start + u slope is at most `at`."""
+    return min(max((at - start) / slope, 0.0), most)
+
+
 @inner
 def share_inside(
-    code: int, unit: float, keep_top: bool, randomized: bool, rank: int, a: float, b: float, c: float, d: float,
-    mine: float, left: float, q: float, tie: float,
-) -> float:  # fmt: skip
-    """Share of u in [0, 1] with which a label of these terms has a pair of at most (q, tie).
-
-    mine, left : logs of its own share and of what its tie-break looks at.
-    """
-    bound, one = bound_of(code), unit * 0.0 + 1.0
-    if q == np.inf or a == -np.inf:
+    score: Terms, randomized: bool, rank: int, at: Line, log_own: float, log_left: float, q: float, tie: float
+) -> float:
+    """Share of u in [0, 1] with which a label has a pair of at most (q, tie); see `tie_logs`."""
+    bound, start, slope = bound_of(score.code), at.low + score.unit * at.steps, at.own + score.unit * at.part
+    if q == np.inf or at.low == -np.inf:
         return 1.0
-    end = value_at(unit, bound, a, b, c, d, one)
-    slope = b + unit * d
+    end = value_at(score, at, 1.0)
     if end < q:
         return 1.0
     if not randomized or slope <= 0.0:
-        return 1.0 if end == q and tie_break(code, keep_top, rank, b, mine, left, one) <= tie else 0.0
-    if bound == np.inf or a + b < bound:
-        return min(max((q - (a + unit * c)) / slope, 0.0), 1.0)
-    below = min(max((bound - a) / b, 0.0), 1.0)  # the share of u whose value is not saturated
-    if d > 0.0:  # the value still rises where its mass is saturated
-        share = min(max((q - 1.0 - unit * c) / (unit * d), 0.0), 1.0)
-        return share if share > below else min(max((q - (a + unit * c)) / slope, 0.0), below)
-    if q < 1.0 + unit * c:
-        return min(max((q - (a + unit * c)) / slope, 0.0), below)
-    return min(max(1.0 - (math.exp(min(-tie - mine, 709.0)) - math.exp(min(left - mine, 709.0))), below), 1.0)
+        return 1.0 if end == q and tie_break(score, rank, at.own, log_own, log_left, 1.0) <= tie else 0.0
+    if bound == np.inf or at.low + at.own < bound:
+        return share_below(q, start, slope, 1.0)
+    below = min(max((bound - at.low) / at.own, 0.0), 1.0)  # the share of u whose value is not saturated
+    if at.part > 0.0:  # the value still rises where its mass is saturated
+        share = min(max((q - 1.0 - score.unit * at.steps) / (score.unit * at.part), 0.0), 1.0)
+        return share if share > below else share_below(q, start, slope, below)
+    if q < 1.0 + score.unit * at.steps:
+        return share_below(q, start, slope, below)
+    outside = math.exp(min(-tie - log_own, 709.0)) - math.exp(min(log_left - log_own, 709.0))
+    return min(max(1.0 - outside, below), 1.0)
 
 
 @entry
 def expected_hits(
-    code: int, unit: float, keep_top: bool, randomized: bool, inverse: float,
-    ranks: Ints, gap: Floats, second: Floats, parts: Floats, terms_of: Floats, thresholds: Floats, out: Floats,
+    score: Terms, randomized: bool, inverse: float, ranks: Ints, gap: Floats, second: Floats, parts: Floats,
+    lines: Floats, thresholds: Floats, out: Floats,
 ) -> None:  # fmt: skip
     """Probability over u that each label is in its set, under thresholds (2, K): out (K, n); see `label_terms`."""
     for i in range(ranks.shape[0]):
-        a, b, c, d = terms_of[0, i], terms_of[1, i], terms_of[2, i], terms_of[3, i]
-        _, rest, _ = label_scale(second[i], inverse, parts[2, i])
-        log_total, left = math.log1p(rest), parts[3, i]
-        if code != APS and code != RAPS:
-            left = log_rest(second[i], inverse, parts[2, i]) - log_total
-        mine = scaled(gap[i], inverse) - log_total
+        at = Line(lines[0, i], lines[1, i], lines[2, i], lines[3, i])
+        log_own, log_left = label_logs(score, inverse, gap[i], second[i], parts[2, i], parts[3, i])
         for k in range(thresholds.shape[1]):
-            q = thresholds[0, k]
-            if a == np.inf:
+            q, tie = thresholds[0, k], thresholds[1, k]
+            if at.low == np.inf:
                 out[k, i] = 1.0 if q == np.inf else 0.0
-            elif code == LAC:
-                inside = a < q or a == -np.inf
-                if a == q and not inside:
-                    own = tie_break(code, keep_top, ranks[i], parts[1, i], mine, left, a * 0.0 + 1.0)
-                    inside = own <= thresholds[1, k]
+            elif score.code == LAC:
+                inside = at.low < q or at.low == -np.inf
+                if at.low == q and not inside:
+                    inside = tie_break(score, ranks[i], parts[1, i], log_own, log_left, 1.0) <= tie
                 out[k, i] = 1.0 if inside else 0.0
             else:
-                out[k, i] = share_inside(
-                    code, unit, keep_top, randomized, ranks[i], a, b, c, d, mine, left, q, thresholds[1, k]
-                )
+                out[k, i] = share_inside(score, randomized, ranks[i], at, log_own, log_left, q, tie)
 
 
 @entry
 def expected_sizes(
-    code: int, unit: float, k_reg: float, drawn: float, keep_top: bool, randomized: bool, temperatures: Floats,
-    all_gaps: Floats, all_others: Floats, thresholds: Floats, out: Floats,
+    score: Terms, randomized: bool, temperatures: Floats, all_gaps: Floats, all_others: Floats, thresholds: Floats,
+    out: Floats,
 ) -> None:  # fmt: skip
     """Set sizes averaged over u under thresholds (2, T, K): out (T, K, n); all_others (T, n)."""
     n_rows, n_classes = all_gaps.shape
-    own, low, weights = np.empty(n_classes), np.zeros(n_classes + 1), np.empty(n_classes)
-    one = temperatures[0] * 0.0 + 1.0
-    zero = one - one
+    work = new_work(n_classes)
     for j in range(temperatures.shape[0]):
         inverse = 1.0 / temperatures[j]
         for i in range(n_rows):
-            gaps, others = all_gaps[i], all_others[j, i]
-            scale, rest, share = label_scale(second_of(gaps), inverse, others)
-            n, filled, log_total = count_unmasked(gaps), int(np.int64(0)), math.log1p(rest)
+            row, filled = open_row(all_gaps[i], inverse, all_others[j, i], work), 0
             for k in range(thresholds.shape[2]):
                 q, tie = thresholds[0, j, k], thresholds[1, j, k]
                 if q == np.inf:
                     out[j, k, i] = n_classes
                     continue
-                filled = extend_to(
-                    code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, share, own, low, filled, n, zero, q
-                )
-                known = min(filled, n)
-                r = crossing(code, unit, k_reg, drawn, keep_top, own, low, scale, rest, known, one, q)
-                r = tied_crossing(
-                    code, unit, k_reg, drawn, keep_top, own, low, scale, rest, r, known, one, q, tie,
-                    gaps, inverse, others, weights,
-                )  # fmt: skip
+                filled = extend_to(score, row, filled, 0.0, q)
+                known = min(filled, row.n)
+                r = pair_crossing(score, row, known, 1.0, q, tie)
                 out[j, k, i] = r
-                if randomized and code != LAC and r < known:
-                    a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
-                    left, mine = np.nan, scaled(gaps[r], inverse) - log_total
-                    if bound_of(code) < np.inf and a + b >= SATURATED:
-                        left = log_left(code, gaps, inverse, r, others, weights) - log_total
-                    out[j, k, i] += share_inside(code, unit, keep_top, randomized, r, a, b, c, d, mine, left, q, tie)
+                if randomized and score.code != LAC and r < known:
+                    at, log_own, log_left = line_at(score, row, r), 0.0, np.nan
+                    if bound_of(score.code) < np.inf and at.low + at.own >= SATURATED:
+                        log_own, log_left = tie_logs(score, row, r)
+                    out[j, k, i] += share_inside(score, randomized, r, at, log_own, log_left, q, tie)
 
 
 @entry

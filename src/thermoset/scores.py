@@ -1,30 +1,14 @@
 """Nonconformity scores: how badly a label fits a row of logits. Higher is worse.
 
-A score is one class. A compiled one is a branch of `kernels.terms` and `kernels.tie_break` (its code), with the numbers
-that they take; its class says in addition whether u matters, which values it can have, and whether it rises or falls
-with probability mass that a row does not show (`rises_with_rest`), which the bounds for rows of largest logits rest on.
-Within a row the pair (value, tie-break) must not fall as the rank grows: sets are prefixes of the ranking. Over u a
-rank's values must be affine, and must not reach into those of the next rank: at most one label of a row depends on u.
-To add one: its class and a line in `SCORES` here, its branch in the kernels and in the oracle of the tests, a row of
-the docs. The contract tests collect it.
-
-What `export_` begins with is the score once more, as array operations for engines such as ONNX and torch; see
-`integrations.program`. A class whose scores can be exported says so itself: it does not inherit it, since a score that
-a user derives may compute anything.
-
-A score may also treat classes differently, whatever the row (`Score.offsets`): PAS adds a number for each class. Its
-sets are no prefixes (`by_rank` is False).
-
-A plain score is NumPy on sorted rows and promises none of this: every label of every row is scored, which is slower.
-Derive from `PlainScore`, or give `method=` a function.
+A compiled score is a branch of `kernels.line` and `kernels.tie_break`; a plain one is NumPy on sorted rows: every label
+of every row is scored, which is slower. docs/architecture.md says how to add one.
 """
 
-import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,58 +16,36 @@ from thermoset import kernels
 from thermoset.arrays import Bools, Floats, Ints, Pairs, pairs
 from thermoset.bounds import real_number
 from thermoset.errors import InputError
-from thermoset.kernels import FURTHEST, SATURATED
+from thermoset.kernels import Terms
+from thermoset.plain_scores import SortedRows, distances_below_top, require_three_arguments
 from thermoset.quoting import quoted
-
-
-class Terms(NamedTuple):
-    """A compiled score as kernels take it: see `kernels.terms`; whether the top label is kept."""
-
-    code: int
-    unit: float = 0.0
-    k_reg: float = 0.0
-    drawn: float = 0.0
-    keep_top: bool = False
 
 
 @dataclass(frozen=True)
 class Score:
-    """What every score says of itself.
+    """A nonconformity score, with what other parts of the library must know of it.
 
-    Attributes
-    ----------
-    name : str
-        The value for `method=`, and its name in tables.
-    uses_u, compiled : bool
-        Whether the value depends on u; whether it is a branch of the kernels.
-    keep_top : bool
-        Whether the top label is below everything; see `NeverEmpty`.
-    by_rank : bool
-        Whether classes matter by their ranks alone, and not by themselves.
-    by_share : bool
-        Whether the value of a label depends on its own probability alone, so that rows need not be sorted.
-    logarithmic : bool
-        Whether the value is minus the logarithm of what the published score is linear in.
-    rises_with_rest : bool or None
-        Whether the value rises, or falls, with the mass of classes ranked below the ones that are known; None if
-        neither is known.
-    look : int
-        The place of its colour, mark and dash in `looks`; scores of one's own share the last, a grey.
-    export_sorts, export_values : bool
-        Whether engines must sort rows, and whether they compare values, or tie-breaks alone.
+    Within a row the pair (value, tie-break) of a compiled score must not fall as the rank grows. Over u a rank's values
+    are affine, and do not reach into those of the next rank: at most one label of a row depends on u.
     """
 
-    name: ClassVar[str]
-    uses_u: ClassVar[bool] = True
+    name: ClassVar[str]  # the value for `method=`, and its name in tables
+    code: ClassVar[int] = -1  # its branch in the kernels, if it is compiled
+    uses_u: ClassVar[bool] = True  # whether the value depends on u
     compiled: ClassVar[bool] = True
-    keep_top: ClassVar[bool] = False
-    by_rank: ClassVar[bool] = True
-    by_share: ClassVar[bool] = False
-    logarithmic: ClassVar[bool] = False
+    keep_top: ClassVar[bool] = False  # whether the top label is below everything; see `NeverEmpty`
+    by_rank: ClassVar[bool] = True  # whether classes matter by their ranks alone, and not by themselves
+    by_share: ClassVar[bool] = False  # whether values depend on a label's probability alone: rows need no sorting
+    logarithmic: ClassVar[bool] = False  # whether the value is minus the log of what the published score is linear in
+    # Whether the value rises, or falls, with the mass of classes ranked below the known ones: bounds for rows of
+    # largest logits rest on it. None if neither is known.
     rises_with_rest: ClassVar[bool | None] = None
-    look: ClassVar[int] = -1
-    export_sorts: ClassVar[bool] = False
-    export_values: ClassVar[bool] = True
+    look: ClassVar[int] = -1  # the place of its colour, mark and dash in `looks`; scores of one's own share a grey
+    export_sorts: ClassVar[bool] = False  # whether engines such as ONNX and torch must sort rows
+    export_values: ClassVar[bool] = True  # whether they compare values, or tie-breaks alone
+    # How they compare tie-breaks: by the log-odds of the others ("odds"), the mass outside ("left"), the mass below the
+    # top class ("rest"), or by `export_within` ("own"). Not inherited: a derived score may compute anything.
+    export_tie: ClassVar[str]
 
     @property
     def prefixes(self) -> bool:
@@ -110,16 +72,18 @@ class Score:
     @property
     def terms(self) -> Terms:
         """What kernels take."""
-        raise InputError(f"this needs a compiled score, such as 'raps', but score {self.name!r} is not compiled.")
+        if self.code < 0:
+            raise InputError(f"this needs a compiled score, such as 'raps', but score {self.name!r} is not compiled.")
+        return Terms(self.code)
 
-    def pairs(self, rows: "SortedRows") -> object:
+    def pairs(self, rows: SortedRows) -> object:
         """Value, or (value, tie-break), of every rank of sorted rows, each (n, C): what plain scores define."""
         raise NotImplementedError(f"{type(self).__name__} has no pairs(rows): a plain score must define it.")
 
     @property
     def exportable(self) -> bool:
         """Whether its own class says how engines compute it."""
-        return "export_within" in vars(type(self))
+        return "export_tie" in vars(type(self))
 
     def export_arrays(self, n_classes: int) -> dict[str, Floats]:  # noqa: ARG002
         """What `export_value` looks up by rank: arrays (1, C) by their names."""
@@ -129,11 +93,11 @@ class Score:
         """Tie-breaks of thresholds as engines compare with them, from the pairs and the offsets of classes."""
         return ties
 
-    def export_value(self, ops: Any, rows: "EngineRows", arrays: Mapping[str, Any]) -> Any:
+    def export_value(self, ops: Any, rows: Any, arrays: Mapping[str, Any]) -> Any:
         """Value of each label."""
         raise NotImplementedError
 
-    def export_within(self, ops: Any, rows: "EngineRows", weights: "Weights", bounds: Mapping[str, Any]) -> Any:
+    def export_within(self, ops: Any, rows: Any, weights: Any, bounds: Mapping[str, Any]) -> Any:
         """Whether the tie-break of each label is at most the threshold's, r: of labels, at a scale of weights.
 
         bounds : "floor" and "ceiling", e**-r and e**r at that scale.
@@ -141,90 +105,22 @@ class Score:
         raise NotImplementedError
 
 
-class SortedRows(NamedTuple):
-    """Some rows at one temperature, each sorted from its most to its least likely class; arrays cannot be written to.
-
-    probs : (n, C), falling; gaps : (n, C), log(p / p_(1)) = (z - max z) / T, which still differ where probabilities
-    underflow, -inf for masked classes; rank : (C,), 1 to C; u : (n, 1).
-    """
-
-    probs: Floats
-    gaps: Floats
-    rank: Ints
-    u: Floats
-
-
-class Weights(NamedTuple):
-    """Weights e**(gap + exponent) in an engine: (n, K), and the sum (n, 1) of those that a ranking left out."""
-
-    own: Any
-    beyond: Any
-
-
-class EngineRows(NamedTuple):
-    """Rows at one temperature as arrays of an engine, in the order of ranks or of labels.
-
-    gaps : log weights, 0 for the top class; weights : e**gaps; total : their sum with those left out; first : which is
-    the top class; u : (n, 1), or the number 1.
-    """
-
-    gaps: Any
-    weights: Weights
-    total: Any
-    first: Any
-    u: Any
-
-    def rest(self, ops: Any, weights: Weights) -> Any:
-        """Mass of all but the top class, at the scale of the weights."""
-        others = ops.total(ops.where(self.first, 0.0, weights.own))
-        return others if weights.beyond is None else others + weights.beyond
-
-    def mass(self, ops: Any) -> Any:
-        """Mass of the ranks above each, and u of its own; 1 where it is saturated."""
-        found = (ops.sums_before(self.weights.own) + self.u * self.weights.own) / self.total
-        return ops.where(found >= SATURATED, 1.0, found)
-
-    def odds_within(self, ops: Any, weights: Weights, bounds: Mapping[str, Any]) -> Any:
-        """Whether the log-odds of the others' mass are at most the threshold's tie-break."""
-        others = self.total - self.weights.own  # of the top class this may be rounding noise, and is not looked at
-        top_within = self.rest(ops, weights) <= bounds["ceiling"]
-        return ops.where(self.first, top_within, weights.own >= others * bounds["floor"])
-
-    def left_within(self, ops: Any, weights: Weights, bounds: Mapping[str, Any]) -> Any:
-        """Whether minus the log of the mass outside is at most the threshold's tie-break."""
-        outside = ops.sums_after(weights.own) + (1.0 - self.u) * weights.own
-        if weights.beyond is not None:
-            outside = outside + weights.beyond
-        return outside >= self.total * bounds["floor"]
-
-    def rest_within(self, ops: Any, weights: Weights, bounds: Mapping[str, Any]) -> Any:
-        """The same for the mass of all but the top class, whatever the label."""
-        return self.rest(ops, weights) >= self.total * bounds["floor"]
-
-
 def _log_odds(others: Floats) -> Floats:
     """Log-odds of the mass of the others; minus infinity where it would be below 0."""
     with np.errstate(all="ignore"):
-        found = np.log(np.maximum(others, 0.0)) - np.log1p(-others)
-    return np.asarray(np.where(others < 1, found, np.inf))
+        odds = np.log(np.maximum(others, 0.0)) - np.log1p(-others)
+    return np.asarray(np.where(others < 1, odds, np.inf))
 
 
 def _ranks(n_classes: int) -> Floats:
     return np.arange(1.0, n_classes + 1)[None]
 
 
-def sorted_rows(from_top: Floats, temperature: float, u: Floats) -> SortedRows:
-    """Gaps of sorted rows, as a plain score takes them."""
-    with np.errstate(over="ignore"):
-        gaps = np.maximum(from_top * (1.0 / temperature), FURTHEST)
-    gaps[np.isneginf(from_top)] = -np.inf
-    weight = np.exp(gaps)
-    # One after the other: a masked class adds an exact zero, and the others have the bits they have without it.
-    total = np.cumsum(weight, axis=1)[:, -1:]
-    made = SortedRows(weight / total, gaps, np.arange(1, from_top.shape[1] + 1), u[:, None].copy())
-    for array in made:
-        array.flags.writeable = False
-    return made
+_LARGEST = 1e9  # of a parameter: beyond every number of classes, and times that still far from where floats end
+
+
+def _require_nonnegative(what: str, value: object, remedy: str) -> None:
+    real_number(value, what, 0, _LARGEST, f"a finite number >= 0, up to {_LARGEST:g}", remedy)
 
 
 @dataclass(frozen=True)
@@ -236,24 +132,17 @@ class LAC(Score):
     """
 
     name: ClassVar[str] = "lac"
+    code: ClassVar[int] = kernels.LAC
     look: ClassVar[int] = 0
     uses_u: ClassVar[bool] = False
     by_share: ClassVar[bool] = True
     rises_with_rest: ClassVar[bool | None] = True
     export_values: ClassVar[bool] = False  # tie-breaks order labels as values do
-
-    @property
-    def terms(self) -> Terms:
-        """What kernels take."""
-        return Terms(kernels.LAC)
+    export_tie: ClassVar[str] = "odds"
 
     def export_ties(self, value: Floats, ties: Floats, offsets: Floats) -> Floats:  # noqa: ARG002
         """Log-odds that say the same as the value, where there is no tie-break."""
         return np.where(np.isposinf(ties), _log_odds(value), ties)
-
-    def export_within(self, ops: Any, rows: EngineRows, weights: Weights, bounds: Mapping[str, Any]) -> Any:
-        """The tie-break is the log-odds of the others' mass."""
-        return rows.odds_within(ops, weights, bounds)
 
 
 @dataclass(frozen=True)
@@ -265,29 +154,15 @@ class APS(Score):
     """
 
     name: ClassVar[str] = "aps"
+    code: ClassVar[int] = kernels.APS
     look: ClassVar[int] = 1
     rises_with_rest: ClassVar[bool | None] = False
     export_sorts: ClassVar[bool] = True
+    export_tie: ClassVar[str] = "left"
 
-    @property
-    def terms(self) -> Terms:
-        """What kernels take."""
-        return Terms(kernels.APS)
-
-    def export_value(self, ops: Any, rows: EngineRows, arrays: Mapping[str, Any]) -> Any:  # noqa: ARG002
+    def export_value(self, ops: Any, rows: Any, arrays: Mapping[str, Any]) -> Any:  # noqa: ARG002
         """The mass of the label and of all ranked above it."""
         return rows.mass(ops)
-
-    def export_within(self, ops: Any, rows: EngineRows, weights: Weights, bounds: Mapping[str, Any]) -> Any:
-        """The tie-break is minus the log of the mass outside."""
-        return rows.left_within(ops, weights, bounds)
-
-
-_LARGEST = 1e9  # of a parameter: beyond every number of classes, and times that still far from where floats end
-
-
-def _require_nonnegative(what: str, value: object, remedy: str) -> None:
-    real_number(value, what, 0, _LARGEST, f"a finite number >= 0, up to {_LARGEST:g}", remedy)
 
 
 @dataclass(frozen=True)
@@ -303,9 +178,11 @@ class RAPS(Score):
     """
 
     name: ClassVar[str] = "raps"
+    code: ClassVar[int] = kernels.RAPS
     look: ClassVar[int] = 2
     rises_with_rest: ClassVar[bool | None] = False
     export_sorts: ClassVar[bool] = True
+    export_tie: ClassVar[str] = "left"
     penalty: float = 0.01
     k_reg: int = 5
 
@@ -316,7 +193,7 @@ class RAPS(Score):
     @property
     def terms(self) -> Terms:
         """What kernels take."""
-        return Terms(kernels.RAPS, float(self.penalty), float(self.k_reg))
+        return Terms(self.code, float(self.penalty), float(self.k_reg))
 
     def largest(self, n_classes: int) -> float:
         """1 + penalty (C - k_reg)."""
@@ -326,13 +203,9 @@ class RAPS(Score):
         """The penalty of each rank."""
         return {"penalty": self.penalty * np.maximum(_ranks(n_classes) - self.k_reg, 0.0)}
 
-    def export_value(self, ops: Any, rows: EngineRows, arrays: Mapping[str, Any]) -> Any:
+    def export_value(self, ops: Any, rows: Any, arrays: Mapping[str, Any]) -> Any:
         """That of APS, and the penalty."""
         return rows.mass(ops) + arrays["penalty"]
-
-    def export_within(self, ops: Any, rows: EngineRows, weights: Weights, bounds: Mapping[str, Any]) -> Any:
-        """The tie-break is minus the log of the mass outside."""
-        return rows.left_within(ops, weights, bounds)
 
 
 @dataclass(frozen=True)
@@ -344,9 +217,11 @@ class SAPS(Score):
     """
 
     name: ClassVar[str] = "saps"
+    code: ClassVar[int] = kernels.SAPS
     look: ClassVar[int] = 3
     rises_with_rest: ClassVar[bool | None] = False
     export_sorts: ClassVar[bool] = True
+    export_tie: ClassVar[str] = "rest"
     weight: float = 0.2
 
     def __post_init__(self) -> None:
@@ -355,7 +230,7 @@ class SAPS(Score):
     @property
     def terms(self) -> Terms:
         """What kernels take."""
-        return Terms(kernels.SAPS, float(self.weight))
+        return Terms(self.code, float(self.weight))
 
     def largest(self, n_classes: int) -> float:
         """1 + (C - 1) weight."""
@@ -364,19 +239,13 @@ class SAPS(Score):
     def export_arrays(self, n_classes: int) -> dict[str, Floats]:
         """What is added at each rank, and how much of it u multiplies."""
         below = _ranks(n_classes) > 1
-        return {
-            "offset": np.where(below, (_ranks(n_classes) - 2.0) * self.weight, 0.0),
-            "weight": below * float(self.weight),
-        }
+        added = np.where(below, (_ranks(n_classes) - 2.0) * self.weight, 0.0)
+        return {"offset": added, "weight": below * float(self.weight)}
 
-    def export_value(self, ops: Any, rows: EngineRows, arrays: Mapping[str, Any]) -> Any:
+    def export_value(self, ops: Any, rows: Any, arrays: Mapping[str, Any]) -> Any:
         """Of the top label u p_(1); of others p_(1) and their steps."""
         top = 1.0 / rows.total
         return ops.where(rows.first, rows.u * top, top + arrays["offset"] + rows.u * arrays["weight"])
-
-    def export_within(self, ops: Any, rows: EngineRows, weights: Weights, bounds: Mapping[str, Any]) -> Any:
-        """The tie-break is minus the log of the mass of all but the top class, for every label of a row."""
-        return rows.rest_within(ops, weights, bounds)
 
 
 @dataclass(frozen=True)
@@ -388,14 +257,16 @@ class TopK(Score):
     """
 
     name: ClassVar[str] = "topk"
+    code: ClassVar[int] = kernels.TOPK
     look: ClassVar[int] = 4
     rises_with_rest: ClassVar[bool | None] = False
     export_sorts: ClassVar[bool] = True
+    export_tie: ClassVar[str] = "rest"
 
     @property
     def terms(self) -> Terms:
         """What kernels take."""
-        return Terms(kernels.TOPK, 1.0)
+        return Terms(self.code, 1.0)
 
     def largest(self, n_classes: int) -> float:
         """The last rank, at u = 1."""
@@ -405,13 +276,13 @@ class TopK(Score):
         """The ranks."""
         return {"rank": _ranks(n_classes)}
 
-    def export_value(self, ops: Any, rows: EngineRows, arrays: Mapping[str, Any]) -> Any:  # noqa: ARG002
+    def export_value(self, ops: Any, rows: Any, arrays: Mapping[str, Any]) -> Any:  # noqa: ARG002
         """The rank, and u."""
         return arrays["rank"] + rows.u
 
-    def export_within(self, ops: Any, rows: EngineRows, weights: Weights, bounds: Mapping[str, Any]) -> Any:
-        """The tie-break is minus the log of the mass of all but the top class, for every label of a row."""
-        return rows.rest_within(ops, weights, bounds)
+
+_SHOWN = 10  # numbers of a prior that are written out
+_SMOOTHING = 0.5  # of a row, added to every class: one that was not seen is rare, not impossible
 
 
 @dataclass(frozen=True, repr=False)
@@ -431,16 +302,18 @@ class PAS(Score):
     """
 
     name: ClassVar[str] = "pas"
+    code: ClassVar[int] = kernels.PAS
     look: ClassVar[int] = 6
     uses_u: ClassVar[bool] = False
     by_rank: ClassVar[bool] = False
     by_share: ClassVar[bool] = True
     logarithmic: ClassVar[bool] = True
+    export_tie: ClassVar[str] = "odds"
     prior: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.prior is not None:
-            object.__setattr__(self, "prior", checked_prior(self.prior))  # scores are frozen
+            object.__setattr__(self, "prior", _checked_prior(self.prior))  # scores are frozen
 
     def __repr__(self) -> str:
         if self.prior is None:
@@ -448,45 +321,57 @@ class PAS(Score):
         return f"PAS(prior={self.prior if len(self.prior) <= _SHOWN else f'<{len(self.prior)} numbers>'})"
 
     @property
-    def terms(self) -> Terms:
-        """What kernels take; offsets are added to it."""
-        return Terms(kernels.PAS)
-
-    @property
     def learns(self) -> bool:
         """Whether the prior is still to be estimated."""
         return self.prior is None
 
     def learned(self, labels: Ints, n_classes: int) -> "PAS":
-        """The same with the shares of the labels, each class with half a row more, where no prior was given."""
-        return PAS(smoothed_counts(labels, n_classes)) if self.prior is None else self
+        """The same with the counts of the labels, each class with half a row more, where no prior was given."""
+        if self.prior is not None:
+            return self
+        return PAS(tuple((np.bincount(labels, minlength=n_classes) + _SMOOTHING).tolist()))
 
     def largest(self, n_classes: int) -> float:  # noqa: ARG002
         """Infinite: -p / prior is at most 0."""
         return math.inf
 
     def offsets(self, n_classes: int) -> Floats:
-        """The log of the prior of each class."""
+        """The log of the prior of each class, as shares that add up to 1."""
         if self.prior is None:
             return super().offsets(n_classes)
         if len(self.prior) != n_classes:
             raise InputError(f"PAS prior must be one number for each of {n_classes} classes; got {len(self.prior)}.")
-        return log_prior(self.prior)
+        logs = np.log(np.array(self.prior))
+        logs -= logs.max()  # or sums may overflow
+        return np.asarray(logs - np.log(np.exp(logs).sum()))
 
     def export_ties(self, value: Floats, ties: Floats, offsets: Floats) -> Floats:
         """Log-odds that say the same as the value, where there is no tie-break."""
         return np.where(np.isposinf(ties), _log_odds(-np.expm1(offsets - value)), ties)
 
-    def export_value(self, ops: Any, rows: EngineRows, arrays: Mapping[str, Any]) -> Any:  # noqa: ARG002
+    def export_value(self, ops: Any, rows: Any, arrays: Mapping[str, Any]) -> Any:  # noqa: ARG002
         """-log p; offsets are added by class."""
         return ops.log(rows.total) - rows.gaps
 
-    def export_within(self, ops: Any, rows: EngineRows, weights: Weights, bounds: Mapping[str, Any]) -> Any:
-        """The tie-break is the log-odds of the others' mass."""
-        return rows.odds_within(ops, weights, bounds)
+
+def _checked_prior(prior: Any) -> tuple[float, ...]:
+    """Positive finite numbers, one for each class, as they were given: shares or counts."""
+    try:
+        given = np.array(prior, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        given = np.empty(0)
+    if given.ndim != 1 or len(given) < 2:
+        raise InputError(f"prior must be one positive number per class, or None; got {quoted(prior)}.")
+    bad = np.flatnonzero(~(np.isfinite(given) & (given > 0)))
+    if bad.size:
+        raise InputError(
+            f"prior must be finite and positive for every class; class {bad[0]} has {given[bad[0]]:g}. With 0 it would "
+            "be in every set: give a rare class a small share, or half a row if the others are counts."
+        )
+    return tuple(given.tolist())
 
 
-_SHOWN = 10  # numbers of a prior that are written out
+# ---- plain scores ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -523,6 +408,7 @@ class Margin(PlainScore):
     name: ClassVar[str] = "margin"
     look: ClassVar[int] = 5
     uses_u: ClassVar[bool] = False
+    export_tie: ClassVar[str] = "own"
 
     def largest(self, n_classes: int) -> float:  # noqa: ARG002
         """That of p_(1) - p_y."""
@@ -541,12 +427,12 @@ class Margin(PlainScore):
         value[:, :1], tie[:, :1] = -value[:, 1:2], -tie[:, 1:2]
         return value, tie
 
-    def export_value(self, ops: Any, rows: EngineRows, arrays: Mapping[str, Any]) -> Any:  # noqa: ARG002
+    def export_value(self, ops: Any, rows: Any, arrays: Mapping[str, Any]) -> Any:  # noqa: ARG002
         """The largest other probability minus the label's own."""
         second = ops.maximum(ops.where(rows.first, 0.0, rows.weights.own))
         return ops.where(rows.first, second - 1.0, 1.0 - rows.weights.own) / rows.total
 
-    def export_within(self, ops: Any, rows: EngineRows, weights: Weights, bounds: Mapping[str, Any]) -> Any:
+    def export_within(self, ops: Any, rows: Any, weights: Any, bounds: Mapping[str, Any]) -> Any:
         """With r the mass of all but the top class: log(r + p_(2)) of the top label, and -log(r + p_y) of another."""
         rest, second = rows.rest(ops, weights), ops.maximum(ops.where(rows.first, 0.0, weights.own))
         first_within = rest + second <= rows.total * bounds["ceiling"]
@@ -556,7 +442,7 @@ class Margin(PlainScore):
 class OwnScore(PlainScore):
     """A function (probs, rank, u) as a score; `method=function` creates one automatically.
 
-    probs (n, C) are each row's probabilities in falling order, rank (C,) counts from 1, u is (n, 1). The function
+    probs (n, C) are each row's probabilities in descending order, rank (C,) counts from 1, u is (n, 1). The function
     returns values (n, C), or a pair (value, tie-break) of such arrays, and must depend on nothing else. `uses_u=False`
     declares that it ignores u. `thermoset.testing.check_score` tests it. Two are equal if their functions and names are
     equal. The name must not be one of `SCORES`; a predictor with such a score cannot be saved.
@@ -570,7 +456,7 @@ class OwnScore(PlainScore):
     def __init__(self, function: Any, name: str | None = None, *, uses_u: bool = True) -> None:
         if not callable(function) or isinstance(function, type):
             raise InputError(f"a custom score must be a function (probs, rank, u); got {function!r}.")
-        _require_three_arguments(function)
+        require_three_arguments(function)
         given = getattr(function, "__name__", type(function).__name__) if name is None else name
         if given in SCORES:
             raise InputError(f"{given!r} is already a built-in score. Try OwnScore(function, 'my_{given}').")
@@ -581,33 +467,17 @@ class OwnScore(PlainScore):
         return f"OwnScore({self.name!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, OwnScore) and self._parts == other._parts
+        return isinstance(other, OwnScore) and vars(self) == vars(other)
 
     def __hash__(self) -> int:
         return hash(self.name)
 
-    @property
-    def _parts(self) -> tuple[object, ...]:
-        return self.function, self.name, self.uses_u
-
     def pairs(self, rows: SortedRows) -> object:
-        """What the function says."""
+        """What the function returns."""
         return self.function(rows.probs, rows.rank, rows.u)
 
 
-def _require_three_arguments(function: Callable[..., Any]) -> None:
-    """Refuse a function that cannot be called with (probs, rank, u), where its signature is known."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # that of some built-in functions is not
-        return
-    try:
-        signature.bind(None, None, None)
-    except TypeError as error:
-        raise InputError(
-            f"a custom score is called with three arguments, (probs, rank, u); got a function {signature}: {error}. "
-            "Give it these three, also where it ignores one."
-        ) from None
+# ---- scores made of others -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -642,74 +512,8 @@ class NeverEmpty(Score):
         return self.of.offsets(n_classes)
 
     def pairs(self, rows: SortedRows) -> object:
-        """Those of the score; `score_pairs` puts the top label below them."""
+        """Those of the score; `plain_pairs` puts the top label below them."""
         return self.of.pairs(rows)
-
-
-ScoreLike = str | Score | Callable[..., Any]
-"""What `method=` takes: a name of `SCORES`, a score object, or a function (probs, rank, u)."""
-
-SCORES: Mapping[str, Score] = MappingProxyType(
-    {
-        "lac": LAC(),
-        "aps": APS(),
-        "raps": RAPS(),
-        "saps": SAPS(),
-        "topk": TopK(),
-        "margin": Margin(),
-        "pas": PAS(),
-    }
-)
-"""Every score by the name that `method=` takes."""
-
-
-_ALIASES = {"thr": "lac", "threshold": "lac", "top_k": "topk", "top-k": "topk"}
-"""What other libraries and papers call scores."""
-
-
-def resolve(method: ScoreLike) -> Score:
-    """Turn a name, a score object or a function into the score.
-
-    >>> resolve("saps"), resolve("THR")
-    (SAPS(weight=0.2), LAC())
-    >>> resolve("apps")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    thermoset.errors.InputError: method must be a score object or one of 'lac', 'aps', 'raps', ...; got 'apps'. ...
-    """
-    if isinstance(method, Score):
-        return method
-    if isinstance(method, str) and (found := SCORES.get(_ALIASES.get(method.lower(), method.lower()))) is not None:
-        return found
-    if callable(method) and not isinstance(method, type):
-        return OwnScore(method)
-    names = ", ".join(repr(name) for name in SCORES)
-    remedy = "A predictor also takes 'auto'. For a custom score, pass a function (probs, rank, u)."
-    raise InputError(f"method must be a score object or one of {names}; got {method!r}. {remedy}")
-
-
-def stack_terms(scores: Sequence[Score]) -> tuple[Ints, Floats, Bools]:
-    """Several compiled scores as kernels take them: codes (M,), parameters (M, 3), and which keep the top (M,)."""
-    found = [score.terms for score in scores]
-    parameters = np.array([one[1:4] for one in found], dtype=np.float64)
-    return np.array([one.code for one in found]), parameters, np.array([one.keep_top for one in found])
-
-
-def distances_below_top(
-    row: tuple[Floats, Floats, Floats], probs: Floats, gaps: Floats, push: float = 0.0
-) -> tuple[Floats, Floats]:
-    """How far labels are below the top one, p_(1) - p_y, as pairs.
-
-    `row` is the probability of the top class, that of all others together, and the log of the latter, each (n, 1).
-
-    The mass besides the top and the label's own together never exceed 1. Near 1 the value is made of that mass, so that
-    values and logs never put two labels in different orders. `push` moves pairs up or down by more than sums round.
-    """
-    top, beside, log_beside = row
-    mass = (beside + probs) * (1.0 - push)
-    value = np.where(mass < 0.5, 1.0 - mass, -top * np.expm1(gaps) * (1.0 + push))
-    log_mass = np.logaddexp(log_beside, gaps + np.log(top))
-    return value, np.maximum(-log_mass * (1.0 + push) + push, 0.0)
 
 
 BEYOND = 1e300
@@ -739,103 +543,48 @@ class RankLimited(Score):
 
 
 def move_beyond(scores: Pairs, beyond: Bools) -> Pairs:
-    """The scores, those beyond a rank limit as (`BEYOND`, value); masked classes are further out already.
-
-    >>> move_beyond(pairs([0.2, 0.7, np.inf], 0.0), np.array([False, True, True])).real
-    array([2.e-001, 1.e+300,      inf])
-    """
+    """The scores, those beyond a rank limit as (`BEYOND`, value); masked classes are further out already."""
     moved = beyond & (scores.real < np.inf)
     return pairs(np.where(moved, BEYOND, scores.real), np.where(moved, scores.real, scores.imag))
 
 
-def plain_pairs(score: Score, rows: SortedRows) -> Pairs:
-    """Scores of sorted rows, (n, C) in the order of ranks, checked; masked classes are beyond every threshold."""
-    with np.errstate(all="ignore"):  # probabilities underflow to 0 where temperatures are low; what matters is checked
-        found = score.pairs(rows)
-    value, tie = found if isinstance(found, tuple) and len(found) == 2 else (found, np.zeros(rows.probs.shape))
-    masked = np.isneginf(rows.gaps)
-    made = pairs(_numbers(score, value, rows, masked), _numbers(score, tie, rows, masked))
-    bad = np.argwhere(np.isinf(made.real) & ~masked)
-    if len(bad):
-        raise InputError(f"{_what(score, rows, *bad[0])} is {made.real[tuple(bad[0])]}; it must be finite. Clip it.")
-    if score.keep_top:
-        made[:, 0] = complex(-np.inf, -np.inf)
-    return made
+# ---- names -----------------------------------------------------------------------------------------------------------
+
+ScoreLike = str | Score | Callable[..., Any]
+"""What `method=` takes: a name of `SCORES`, a score object, or a function (probs, rank, u)."""
+
+SCORES: Mapping[str, Score] = MappingProxyType(
+    {score.name: score for score in (LAC(), APS(), RAPS(), SAPS(), TopK(), Margin(), PAS())}
+)
+"""Every score by the name that `method=` takes."""
+
+_ALIASES = {"thr": "lac", "threshold": "lac", "top_k": "topk", "top-k": "topk"}
+"""What other libraries and papers call scores."""
 
 
-def _numbers(score: Score, given: object, rows: SortedRows, masked: Bools) -> Floats:
-    """One of the two numbers of a pair, for every row and rank."""
-    try:
-        numbers = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"score {score.name!r} must return an array, or a pair (value, tie-break) of arrays; got "
-            f"{type(given).__name__}."
-        ) from None
-    if numbers.shape != rows.probs.shape:
-        raise InputError(
-            f"score {score.name!r} must return one number for each row and rank, the shape {rows.probs.shape} of "
-            f"probs; got {numbers.shape}."
-        )
-    bad = np.argwhere(np.isnan(numbers) & ~masked)
-    if len(bad):
-        raise InputError(f"{_what(score, rows, *bad[0])} is NaN; it must be a number.")
-    numbers[masked] = np.inf
-    return numbers
+def resolve(method: ScoreLike) -> Score:
+    """Turn a name, a score object or a function into the score.
 
-
-def _what(score: Score, rows: SortedRows, row: int, column: int) -> str:
-    return (
-        f"score {score.name!r} at rank {column + 1} (probability {rows.probs[row, column]:g}, u = {rows.u[row, 0]:g})"
-    )
-
-
-_SMOOTHING = 0.5  # of a row, added to every class: one that was not seen is rare, not impossible
-
-
-def checked_prior(prior: Any) -> tuple[float, ...]:
-    """Positive finite numbers, one for each class, as they were given: shares or counts.
-
-    >>> checked_prior([3, 1])
-    (3.0, 1.0)
-    >>> checked_prior([3, 0])  # doctest: +ELLIPSIS
+    >>> resolve("saps"), resolve("THR")
+    (SAPS(weight=0.2), LAC())
+    >>> resolve("apps")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    thermoset.errors.InputError: prior must be positive for every class; class 1 has 0. A class with prior 0 would ...
+    thermoset.errors.InputError: method must be a score object or one of 'lac', 'aps', 'raps', ...; got 'apps'. ...
     """
-    try:
-        given = np.array(prior, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        given = np.empty(0)
-    if given.ndim != 1 or len(given) < 2:
-        raise InputError(f"prior must be one positive number per class, or None; got {quoted(prior)}.")
-    bad = np.flatnonzero(~(np.isfinite(given) & (given >= 0)))
-    if bad.size:
-        raise InputError(f"prior must be finite and positive for every class; class {bad[0]} has {given[bad[0]]:g}.")
-    zero = np.flatnonzero(given == 0)
-    if zero.size:
-        raise InputError(
-            f"prior must be positive for every class; class {zero[0]} has 0. A class with prior 0 would be in every "
-            "set: give it a small share, or half a row if the others are counts."
-        )
-    return tuple(given.tolist())
+    if isinstance(method, Score):
+        return method
+    if isinstance(method, str) and (score := SCORES.get(_ALIASES.get(method.lower(), method.lower()))) is not None:
+        return score
+    if callable(method) and not isinstance(method, type):
+        return OwnScore(method)
+    names = ", ".join(repr(name) for name in SCORES)
+    remedy = "A predictor also takes 'auto'. For a custom score, pass a function (probs, rank, u)."
+    raise InputError(f"method must be a score object or one of {names}; got {method!r}. {remedy}")
 
 
-def log_prior(prior: tuple[float, ...]) -> Floats:
-    """Logs of the shares, which add up to 1, without overflow.
-
-    >>> np.exp(log_prior((3.0, 1.0))).round(12).tolist()
-    [0.75, 0.25]
-    """
-    logs = np.log(np.array(prior))
-    logs -= logs.max()
-    return np.asarray(logs - np.log(np.exp(logs).sum()))
-
-
-def smoothed_counts(labels: Ints, n_classes: int) -> tuple[float, ...]:
-    """Rows of each class and half a row more, so that no class has none.
-
-    >>> smoothed_counts(np.array([0, 0, 2]), 3)
-    (2.5, 0.5, 1.5)
-    """
-    return tuple((np.bincount(labels, minlength=n_classes) + _SMOOTHING).tolist())
+def stack_terms(scores: Sequence[Score]) -> tuple[Ints, Floats, Bools]:
+    """Several compiled scores as kernels take them: codes (M,), parameters (M, 3), and which keep the top (M,)."""
+    terms = [score.terms for score in scores]
+    parameters = np.array([one[1:4] for one in terms], dtype=np.float64)
+    return np.array([one.code for one in terms]), parameters, np.array([one.keep_top for one in terms])

@@ -203,9 +203,8 @@ def rows(n, n_classes, seed=0, dtype=np.float64):
 
 def values(score, gaps, temperature, u):
     """The value of every rank, (n, C)."""
-    code, unit, k_reg, drawn, keep_top = score.terms
-    out, work = np.empty(gaps.shape), np.empty((3, gaps.shape[1] + 1))
-    kernels.value_matrix(code, unit, k_reg, drawn, keep_top, temperature, gaps, np.full(len(gaps), u), work, out)
+    out = np.empty(gaps.shape)
+    kernels.value_matrix(score.terms, temperature, gaps, np.full(len(gaps), u), out)
     return out
 
 

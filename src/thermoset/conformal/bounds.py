@@ -16,8 +16,9 @@ from thermoset.arrays import Bools, Floats, Ints, Pairs, as_float64, pairs
 from thermoset.data.tail_mass import rest_bounds, slack_of
 from thermoset.data.top_k import LEAST_KEPT, TopRows
 from thermoset.errors import InputError
+from thermoset.plain_scores import distances_below_top
 from thermoset.rows import block_rows, run_tasks
-from thermoset.scores import Margin, NeverEmpty, Score, distances_below_top
+from thermoset.scores import Margin, NeverEmpty, Score
 from thermoset.uniforms import Randomness
 
 LOWER, UPPER = -1.0, 1.0

@@ -28,9 +28,10 @@ from thermoset.conformal.recipe import Recipe
 from thermoset.data import as_logits
 from thermoset.data.top_k import TopRows, tops_of
 from thermoset.errors import InputError
+from thermoset.plain_scores import plain_pairs, sorted_rows
 from thermoset.quoting import quoted
 from thermoset.rows import Source, gaps_of, map_rows, row_array, sort_ascending, sorted_order
-from thermoset.scores import RankLimited, Score, ScoreLike, move_beyond, plain_pairs, resolve, sorted_rows
+from thermoset.scores import RankLimited, Score, ScoreLike, move_beyond, resolve
 from thermoset.uniforms import Randomness, checked_ids
 
 
@@ -127,14 +128,12 @@ def _block_label_scores(
     gap = rows[np.arange(n), own] - rows.max(axis=1)
     second = gaps[:, 1].copy() if gaps.shape[1] > 1 else np.full(n, -np.inf)
     u, terms_of, every = randomness.block(gaps), np.empty((4, n)), np.arange(n)
-    code, unit, k_reg, drawn, keep_top = score.terms
-    bound = kernels.SATURATED if code in (kernels.APS, kernels.RAPS) else np.inf
     numbers = every.astype(np.int32)[None]
     for j, temperature in enumerate(temperatures.tolist()):
         at, mine = 1.0 / temperature, np.ascontiguousarray(parts[:, j])
-        kernels.label_terms(code, k_reg, drawn, keep_top, at, ranks, gap, second, mine, terms_of)
-        kernels.trial_values(terms_of, unit, bound, numbers, u[None], values[0, j : j + 1])
-        kernels.label_ties(code, keep_top, at, ranks, gap, second, mine, every, u, values[1, j])
+        kernels.label_terms(score.terms, at, ranks, gap, second, mine, terms_of)
+        kernels.trial_values(score.terms, terms_of, numbers, u[None], values[0, j : j + 1])
+        kernels.label_ties(score.terms, at, ranks, gap, second, mine, every, u, values[1, j])
     values[0] += score.offsets(block.shape[1])[own]
     return (values,)
 
@@ -190,20 +189,19 @@ def _compiled_scores(
     gaps: Floats, order: Ints, score: Score, temperature: float, u: Floats, among: Pairs | None
 ) -> Pairs:
     """Scores by rank of sorted rows."""
-    code, unit, k_reg, drawn, keep_top = score.terms
-    value, work = np.empty(gaps.shape), np.empty((3, gaps.shape[1] + 1))
-    kernels.value_matrix(code, unit, k_reg, drawn, keep_top, temperature, gaps, u, work, value)
+    value = np.empty(gaps.shape)
+    kernels.value_matrix(score.terms, temperature, gaps, u, value)
     if not score.by_rank:
         value += score.offsets(gaps.shape[1])[order]
     scores, exact = pairs(value, 0.0), np.ones(gaps.shape, dtype=np.bool_)
     if among is not None:
         exact = among.real[np.minimum(np.searchsorted(among.real, value), len(among) - 1)] == value
-        if code in (kernels.APS, kernels.RAPS) and not keep_top and exact.any():
+        if score.terms.code in (kernels.APS, kernels.RAPS) and not score.keep_top and exact.any():
             scores.imag[exact] = _about(gaps, temperature, u)[exact]
             exact &= _has_near(scores, among)
     rows, ranks = map(np.ascontiguousarray, np.nonzero(exact))
     ties = np.empty(len(rows))
-    kernels.rank_ties(code, keep_top, temperature, gaps, u, rows, ranks, work, ties)
+    kernels.rank_ties(score.terms, temperature, gaps, u, rows, ranks, ties)
     scores.imag[rows, ranks] = ties
     return scores
 
@@ -269,20 +267,17 @@ def block_sets(
         mine = thresholds[:, groups]  # (levels, n, 1 or C)
         return np.asarray(block_scores(block, score, temperature, randomness) <= mine)
     sets = np.empty((len(thresholds), *block.shape), dtype=np.bool_)
-    code, unit, k_reg, drawn, keep_top = score.terms
     cuts = as_floats(thresholds)
     if score.by_share:
-        offsets, work = score.offsets(n_classes), np.empty((3, n_classes))
-        kernels.share_sets(
-            code, keep_top, temperature, as_float64(block), as_int64(groups), cuts, offsets, work, sets
-        )  # fmt: skip
+        offsets = score.offsets(n_classes)
+        kernels.share_sets(score.terms, temperature, as_float64(block), as_int64(groups), cuts, offsets, sets)
         return sets
     if thresholds.shape[2] > 1:
         gaps, order = sorted_order(block)
         finite = np.where(np.isposinf(cuts[0, :, 0]), -np.inf, cuts[0, :, 0])
         kernels.class_sets(
-            code, unit, k_reg, drawn, keep_top, temperature, gaps, order, randomness.block(gaps),
-            np.ascontiguousarray(cuts[:, :, 0]), finite.max(axis=1), np.empty((3, n_classes + 1)), sets,
+            score.terms, temperature, gaps, order, randomness.block(gaps), np.ascontiguousarray(cuts[:, :, 0]),
+            finite.max(axis=1), sets,
         )  # fmt: skip
         return sets
     ascending = sort_ascending(block)
@@ -298,8 +293,8 @@ def _prefix_sizes(
     gaps = gaps_of(ascending)
     sizes = np.empty((cuts.shape[1], len(gaps)), dtype=np.int64)
     kernels.prefix_sizes(
-        *score.terms, temperature, gaps, randomness.block(gaps), as_int64(groups), np.ascontiguousarray(cuts[..., 0]),
-        np.empty((3, gaps.shape[1] + 1)), sizes,
+        score.terms, temperature, gaps, randomness.block(gaps), as_int64(groups), np.ascontiguousarray(cuts[..., 0]),
+        sizes,
     )  # fmt: skip
     return sizes
 

@@ -68,27 +68,22 @@ class LabelParts:
 
     def terms(self, score: Score, j: int) -> Floats:
         """Terms of every label at temperature j, (4, n)."""
-        code, _, k_reg, drawn, keep_top = score.terms
         out, mine = np.empty((4, len(self.ranks))), np.ascontiguousarray(self.parts[:, j])
         at = 1.0 / float(self.temperatures[j])
-        kernels.label_terms(code, k_reg, drawn, keep_top, at, self.ranks, self.gap, self.second, mine, out)
+        kernels.label_terms(score.terms, at, self.ranks, self.gap, self.second, mine, out)
         return out
 
     def ties(self, score: Score, j: int, rows: Ints, u: Floats) -> Floats:
         """Tie-breaks of the labels of some rows at temperature j, each with its u."""
         out, mine = np.empty(len(rows)), np.ascontiguousarray(self.parts[:, j])
         at = 1.0 / float(self.temperatures[j])
-        kernels.label_ties(
-            score.terms.code, score.keep_top, at, self.ranks, self.gap, self.second, mine, rows, u, out
-        )  # fmt: skip
+        kernels.label_ties(score.terms, at, self.ranks, self.gap, self.second, mine, rows, u, out)
         return out
 
     def scores(self, score: Score, j: int, rows: Ints, u: Floats) -> Pairs:
         """Scores of the labels of some rows at temperature j, each with its u."""
         value = np.empty((1, len(rows)))
-        kernels.trial_values(
-            self.terms(score, j), score.terms.unit, saturation_of(score), rows.astype(np.int32)[None], u[None], value
-        )
+        kernels.trial_values(score.terms, self.terms(score, j), rows.astype(np.int32)[None], u[None], value)
         return pairs(value[0], self.ties(score, j, rows, u))
 
 
@@ -196,7 +191,7 @@ def trial_thresholds(
             terms_of = labels.terms(score, j)
             for which, rows, u, ks in alike:
                 values = np.empty(rows.shape)
-                kernels.trial_values(terms_of, score.terms.unit, saturation_of(score), rows, u, values)
+                kernels.trial_values(score.terms, terms_of, rows, u, values)
                 out[:, m, j][:, :, which] = _order_statistics(labels, score, j, values, rows, u, ks)
         spills.release()
 
@@ -244,7 +239,7 @@ def class_thresholds(
             terms_of = labels.terms(score, j)
             for which, rows, u, places in alike:
                 values = np.empty(rows.shape)
-                kernels.trial_values(terms_of, score.terms.unit, saturation_of(score), rows, u, values)
+                kernels.trial_values(score.terms, terms_of, rows, u, values)
                 if places is not None:  # nothing to find out trial by trial
                     order = _order_by_class(labels, score, j, values, rows, u, places)
                     for a, (t, c, place) in enumerate(places.wanted):
@@ -408,9 +403,12 @@ def _count_block(
     for k, ((codes, parameters, keep), temperatures, thresholds, order, keys, randomized) in enumerate(how):
         others, seen = of_parts[2 * k], of_parts[2 * k + 1]
         u = np.where(seen, block_uniforms(keys, numbers, randomized), np.nan)
+        trials = seen.shape[1]
+        size, empty, missed = sums[3 * k : 3 * k + 3]
         kernels.count_sets(
             codes, parameters, keep, temperatures, gaps, np.ascontiguousarray(others.T), u, seen.astype(np.float64),
-            wanted, cells, thresholds, order, *sums[3 * k : 3 * k + 3],
+            wanted, cells, thresholds.reshape(2, -1, trials), order.reshape(-1, trials), size.reshape(-1, trials),
+            empty.reshape(-1, trials), missed.reshape(-1, *missed.shape[3:]),
         )  # fmt: skip
 
 

@@ -39,10 +39,9 @@ def expected_hits(
     """
     terms = labels.terms(score, j) if terms is None else terms
     out, mine = np.empty((thresholds.shape[1], len(labels.ranks))), np.ascontiguousarray(labels.parts[:, j])
-    code, unit, _, _, keep_top = score.terms
     kernels.expected_hits(
-        code, unit, keep_top, randomized and score.uses_u, 1.0 / float(labels.temperatures[j]), labels.ranks,
-        labels.gap, labels.second, mine, terms, np.ascontiguousarray(thresholds), out,
+        score.terms, randomized and score.uses_u, 1.0 / float(labels.temperatures[j]), labels.ranks, labels.gap,
+        labels.second, mine, terms, np.ascontiguousarray(thresholds), out,
     )  # fmt: skip
     return out
 
@@ -202,7 +201,7 @@ def _expected_block(
 ) -> tuple[Floats]:  # fmt: skip
     out = np.empty((*thresholds.shape[1:], len(block)))
     kernels.expected_sizes(
-        *score.terms, randomized and score.uses_u, temperatures, sorter.gaps(numbers.start, block),
+        score.terms, randomized and score.uses_u, temperatures, sorter.gaps(numbers.start, block),
         np.ascontiguousarray(others.T), np.ascontiguousarray(thresholds), out,
     )  # fmt: skip
     return (out,)

@@ -557,9 +557,8 @@ def _size_block(
     gaps, n = sorter.gaps(numbers.start, block), len(block)
     for k, (terms, drawn, temperatures, places, cuts) in enumerate(jobs):
         sizes = np.empty((*cuts.shape[1:], n))
-        code, unit, k_reg, part, keep_top = terms
         mine = np.ascontiguousarray(others.T[places])
-        kernels.expected_sizes(code, unit, k_reg, part, keep_top, drawn, temperatures, gaps, mine, cuts, sizes)
+        kernels.expected_sizes(terms, drawn, temperatures, gaps, mine, cuts, sizes)
         of_groups, of_fifths = sums[2 * k : 2 * k + 2]
         of_groups += _whole_sums(sizes, group, n_groups)
         of_fifths += _whole_sums(np.maximum(1.0 - sizes, 0.0), fifth, FIFTHS)

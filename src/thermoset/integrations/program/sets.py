@@ -8,7 +8,7 @@ beforehand: weights scaled by e**r (in steps, see `Scale`) add up to something n
 then overflows or underflows is far from the threshold, and on the right side of it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from thermoset.arrays import Bools, Floats, Pairs
 from thermoset.integrations.program.operations import Array, Operations, Ranking
-from thermoset.kernels import FURTHEST
-from thermoset.scores import EngineRows, Score, Weights
+from thermoset.kernels import FURTHEST, SATURATED
+from thermoset.scores import Score
 
 _SCALE_STEP = 500.0  # e**500 is far from where float64 ends, and so is what 10,000,000 such weights add up to
 _HEAVIEST = 600.0  # scaled weights stop at e**600: above every floor, and their sums are still finite
@@ -78,6 +78,57 @@ def cut_of(thresholds: Pairs, score: Score, n_classes: int, room: float = 1.0) -
     # Logarithms may be large, and are rounded as such.
     around = band * np.maximum(1.0, np.abs(np.where(np.isfinite(value), value, 0.0))) if score.logarithmic else band
     return Cut(value - around, value + around, infinite, tuple(scales))
+
+
+class Weights(NamedTuple):
+    """Weights e**(gap + exponent) in an engine: (n, K), and the sum (n, 1) of those that a ranking left out."""
+
+    own: Any
+    beyond: Any
+
+
+class EngineRows(NamedTuple):
+    """Rows at one temperature as arrays of an engine, in the order of ranks or of labels.
+
+    gaps : log weights, 0 for the top class; weights : e**gaps; total : their sum with those left out; first : which is
+    the top class; u : (n, 1), or the number 1.
+    """
+
+    gaps: Any
+    weights: Weights
+    total: Any
+    first: Any
+    u: Any
+
+    def rest(self, ops: Any, weights: Weights) -> Any:
+        """Mass of all but the top class, at the scale of the weights."""
+        others = ops.total(ops.where(self.first, 0.0, weights.own))
+        return others if weights.beyond is None else others + weights.beyond
+
+    def mass(self, ops: Any) -> Any:
+        """Mass of the ranks above each, and u of its own; 1 where it is saturated."""
+        mass = (ops.sums_before(self.weights.own) + self.u * self.weights.own) / self.total
+        return ops.where(mass >= SATURATED, 1.0, mass)
+
+
+def _odds_within(ops: Any, rows: EngineRows, weights: Weights, bounds: Mapping[str, Any]) -> Any:
+    """Whether the log-odds of the others' mass are at most the threshold's tie-break."""
+    others = rows.total - weights.own  # of the top class this may be rounding noise, and is not looked at
+    return ops.where(rows.first, rows.rest(ops, weights) <= bounds["ceiling"], weights.own >= others * bounds["floor"])
+
+
+def _left_within(ops: Any, rows: EngineRows, weights: Weights, bounds: Mapping[str, Any]) -> Any:
+    """Whether minus the log of the mass outside is at most the threshold's tie-break."""
+    outside = ops.sums_after(weights.own) + (1.0 - rows.u) * weights.own
+    return (outside if weights.beyond is None else outside + weights.beyond) >= rows.total * bounds["floor"]
+
+
+def _rest_within(ops: Any, rows: EngineRows, weights: Weights, bounds: Mapping[str, Any]) -> Any:
+    """The same for the mass of all but the top class, whatever the label."""
+    return rows.rest(ops, weights) >= rows.total * bounds["floor"]
+
+
+_WITHIN: dict[str, Callable[..., Any]] = {"odds": _odds_within, "left": _left_within, "rest": _rest_within}
 
 
 class Batch(NamedTuple):
@@ -180,7 +231,9 @@ class SetProgram:
         for k, exponent in enumerate(self._exponents):
             weights = rows.weights if exponent == 0.0 else self._weights(ops, constants, rows.gaps, exponent, batch)
             bounds = {bound: self._of_label(ops, constants, f"{bound}{k}", batch) for bound in ("floor", "ceiling")}
-            within = self._score.export_within(ops, rows, weights, bounds)
+            tie = self._score.export_tie
+            compare = _WITHIN[tie] if tie in _WITHIN else self._score.export_within
+            within = compare(ops, rows, weights, bounds)
             if len(self._exponents) > 1:
                 within = within & self._of_label(ops, constants, f"here{k}", batch)
             found = within if found is None else found | within

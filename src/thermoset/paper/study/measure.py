@@ -17,6 +17,7 @@ from thermoset.bounds import checked_seed, whole_number
 from thermoset.calibration import confidences_at, fit_ece, fit_nll
 from thermoset.data import Logits
 from thermoset.errors import InputError
+from thermoset.kernels import Terms
 from thermoset.levels import Alpha, exact_level
 from thermoset.metrics import (
     METRICS,
@@ -28,7 +29,7 @@ from thermoset.metrics import (
 )
 from thermoset.quoting import Brief, quoted
 from thermoset.rows import SortedRows
-from thermoset.scores import RAPS, NeverEmpty, Score, ScoreLike, Terms, resolve
+from thermoset.scores import RAPS, NeverEmpty, Score, ScoreLike, resolve
 from thermoset.sweeping import DEFAULT_GRID, MOST_TRIALS, Protocol, Sweep, draw_trial, sweep, temperature_grid
 from thermoset.sweeping.engine import Misses, Part, Trials, count_sets, label_parts, trial_thresholds
 from thermoset.sweeping.expectations import expected_misses
