@@ -232,7 +232,7 @@ class SetProgram:
             weights = rows.weights if exponent == 0.0 else self._weights(ops, constants, rows.gaps, exponent, batch)
             bounds = {bound: self._of_label(ops, constants, f"{bound}{k}", batch) for bound in ("floor", "ceiling")}
             tie = self._score.export_tie
-            compare = _WITHIN[tie] if tie in _WITHIN else self._score.export_within
+            compare = self._score.export_within if tie == "own" else _WITHIN[tie]
             within = compare(ops, rows, weights, bounds)
             if len(self._exponents) > 1:
                 within = within & self._of_label(ops, constants, f"here{k}", batch)
