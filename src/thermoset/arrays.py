@@ -33,11 +33,7 @@ def pairs(value: ArrayLike, tie_break: ArrayLike) -> Pairs:
 
 
 def as_floats(scores: Pairs) -> Floats:
-    """Pairs as compiled loops take them: values and tie-breaks, (2, ...).
-
-    >>> as_floats(pairs([0.5], [1.0])).tolist()
-    [[0.5], [1.0]]
-    """
+    """Pairs as compiled loops take them: values and tie-breaks, (2, ...)."""
     return np.stack([scores.real, scores.imag])
 
 

@@ -107,21 +107,13 @@ def sort_ascending(block: Block) -> Block:
 
 
 def gaps_of(ascending: Block) -> Floats:
-    """Sorted rows as compiled loops take them: z - max z in float64, from the top down.
-
-    >>> gaps_of(np.array([[1.0, 2.0, 5.0]]))
-    array([[ 0., -3., -4.]])
-    """
+    """Sorted rows as compiled loops take them: z - max z in float64, from the top down."""
     wide = ascending.astype(np.float64, copy=False)
     return np.subtract(wide[:, ::-1], wide[:, -1:])
 
 
 def sorted_order(block: Block) -> tuple[Floats, Ints]:
-    """Gaps of each row from the top down, and the label at each rank; of equal logits the lower label index first.
-
-    >>> sorted_order(np.array([[1.0, 3.0, 3.0]], dtype=np.float32))
-    (array([[ 0.,  0., -2.]]), array([[1, 2, 0]]))
-    """
+    """Gaps of each row from the top down, and the label at each rank; of equal logits the lower label index first."""
     order = np.argsort(-block, axis=1)
     wide = np.take_along_axis(block, order, axis=1).astype(np.float64)
     tied = np.flatnonzero((wide[:, 1:] == wide[:, :-1]).any(axis=1))  # which the quick sort leaves in any order
@@ -175,20 +167,17 @@ class Sorter:
         """Gaps of the block that begins at row `first`."""
         if self._kept is None:
             return gaps_of(sort_ascending(block))
-        found = self._kept.get(first)
-        if found is None:
-            found = self._kept[first] = sort_ascending(block)
-        return gaps_of(found)
+        if first not in self._kept:
+            self._kept[first] = sort_ascending(block)
+        return gaps_of(self._kept[first])
 
     def order(self, first: int, block: Block) -> tuple[Floats, Ints]:
         """Gaps of the block that begins at row `first`, and the label at each rank; see `sorted_order`."""
-        if self._kept is None:
-            return sorted_order(block)
-        found = self._orders.get(first)
-        if found is not None:
-            return self.gaps(first, block), found.astype(np.int64)
+        if first in self._orders:
+            return self.gaps(first, block), self._orders[first].astype(np.int64)
         gaps, order = sorted_order(block)
-        self._orders[first] = order.astype(np.uint16 if block.shape[1] <= 2**16 else np.uint32)
+        if self._kept is not None:
+            self._orders[first] = order.astype(np.uint16 if block.shape[1] <= 2**16 else np.uint32)
         return gaps, order
 
 
@@ -202,17 +191,9 @@ _AHEAD = 4  # tasks made for each thread before one of them is done: a file is n
 
 def thread_count() -> int:
     """Threads to use: THERMOSET_NUM_THREADS, else the cores this process may run on."""
-    asked = _asked_threads()
-    if asked is not None:
-        return asked
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _asked_threads() -> int | None:
-    """THERMOSET_NUM_THREADS, checked; None where it is not set."""
     asked = os.environ.get("THERMOSET_NUM_THREADS", "")
     if not asked:
-        return None
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) <= MOST_DIGITS else asked
     return whole_number(number, "THERMOSET_NUM_THREADS", 1, MOST_THREADS, "Unset it for all cores.")
 
@@ -229,57 +210,46 @@ def run_tasks(
     `progress` gets what tasks return, which is how much they did (or 1), of `total`. The tasks of a task run one
     after the other: there are no threads beyond those asked for.
     """
-    asked = _asked_threads() if n_jobs is None else n_jobs  # a wrong setting is an error whatever there is to do
-    done = _Count(progress, total)
+    threads = thread_count() if n_jobs is None else n_jobs  # a wrong setting is an error whatever there is to do
+    done = 0
+
+    def add(more: int | None) -> None:
+        nonlocal done
+        done = min(done + (more or 1), total)
+        if progress is not None:
+            progress(done, total)
+
     coming = iter(tasks)
     first = list(islice(coming, 2))
-    threads = 1 if len(first) <= 1 or _inside.a_task else asked or thread_count()
-    if threads <= 1:
+    if len(first) <= 1 or _inside.a_task or threads <= 1:
         for task in chain(first, coming):
-            done.add(task() or 1)
+            add(task())
         return
     pool = ThreadPoolExecutor(threads, initializer=_enter)
     running: set[Future[int | None]] = set()
+
+    def wait_for_one() -> None:
+        ended, _ = wait(running, return_when=FIRST_COMPLETED)
+        running.difference_update(ended)
+        for future in ended:
+            add(future.result())
+
     try:
         for task in chain(first, coming):
             if len(running) >= _AHEAD * threads:
-                running = _wait_for_one(running, done)
+                wait_for_one()
             running.add(pool.submit(task))
         while running:
-            running = _wait_for_one(running, done)
+            wait_for_one()
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-class _Count:
-    """How much is done, for a progress callable."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self._progress, self._total, self._done = progress, total, 0
-
-    def add(self, more: int) -> None:
-        self._done = min(self._done + more, self._total)
-        if self._progress is not None:
-            self._progress(self._done, self._total)
-
-
 def part_of(progress: Progress | None, number: int, parts: int) -> Progress | None:
-    """The progress of one of several parts of a job that take about as long, counted from 0.
-
-    >>> part_of(lambda done, total: print(done, total), 1, 4)(5, 10)
-    15 40
-    """
+    """The progress of one of several parts of a job that take about as long, counted from 0."""
     if progress is None:
         return None
     return lambda done, total: progress(number * total + done, parts * total)
-
-
-def _wait_for_one(running: "set[Future[int | None]]", done: _Count) -> "set[Future[int | None]]":
-    """Wait for a task to end; raise what it raised, and return those that still run."""
-    ended, running = wait(running, return_when=FIRST_COMPLETED)
-    for future in ended:
-        done.add(future.result() or 1)
-    return running
 
 
 class _Inside(threading.local):
@@ -360,8 +330,6 @@ class _Threads:
         self, source: Source, task: Task, keep: Callable[[Arrays, slice], None], n_jobs: int | None,
         progress: Progress | None,
     ) -> None:  # fmt: skip
-        """Hand what the task returns for every block to `keep`, in any order, with the place of its rows."""
-
         def work(block: Block, place: slice) -> int:
             keep(task.at(place)(block), place)
             return len(block)
@@ -371,14 +339,13 @@ class _Threads:
     def sum(
         self, source: Source, task: Task, zero: Callable[[], Arrays], n_jobs: int | None, progress: Progress | None
     ) -> Arrays:
-        """The sums to which the task adds every block: one for each thread, and then of these."""
-        sums: dict[int, Arrays] = {}
+        sums: dict[int, Arrays] = {}  # of each thread
 
         def work(block: Block, place: slice) -> int:
-            mine = sums.setdefault(threading.get_ident(), ())
-            if not mine:
-                mine = sums[threading.get_ident()] = zero()
-            task.at(place)(block, mine)
+            thread = threading.get_ident()
+            if thread not in sums:
+                sums[thread] = zero()
+            task.at(place)(block, sums[thread])
             return len(block)
 
         _for_blocks(source, work, n_jobs, progress)
@@ -411,11 +378,6 @@ def map_rows(
 
     The function is called as f(block, *per_row, *fixed), where `per_row` are arrays, ranges or other objects that are
     indexed by the slice of the block's rows, and returns a tuple of arrays. It must be picklable for a cluster.
-
-    >>> top = np.empty(2, dtype=np.int64)
-    >>> map_rows(ArrayRows(np.array([[0.0, 2.0], [1.0, 0.0]])), _block_top_labels, [top])
-    >>> top
-    array([1, 0])
     """
     spills = Spills(out)
     tail = () if axis == -1 else (slice(None),)  # rows are on the last axis, or on the last but one
@@ -425,7 +387,7 @@ def map_rows(
             whole[(..., place, *tail)] = some
         spills.wrote(sum(some.nbytes for some in found))
 
-    _engine(source).map(source, Task(f, tuple(per_row), tuple(fixed)), keep, n_jobs, progress)
+    (source.engine or _THREADS).map(source, Task(f, tuple(per_row), tuple(fixed)), keep, n_jobs, progress)
 
 
 def top_labels(source: Source) -> Ints:
@@ -450,7 +412,7 @@ def sum_rows(
     progress: Progress | None = None,
 ) -> Arrays:
     """Sums of whole numbers over all rows: f(block, sums, *per_row, *fixed) adds a block to the arrays of `zero()`."""
-    return _engine(source).sum(source, Task(f, tuple(per_row), tuple(fixed)), zero, n_jobs, progress)
+    return (source.engine or _THREADS).sum(source, Task(f, tuple(per_row), tuple(fixed)), zero, n_jobs, progress)
 
 
 def add_up(parts: Sequence[Arrays]) -> Arrays:
@@ -460,10 +422,6 @@ def add_up(parts: Sequence[Arrays]) -> Arrays:
         for whole, some in zip(first, other, strict=True):
             np.add(whole, some, out=whole)
     return first
-
-
-def _engine(source: Source) -> Engine:
-    return _THREADS if source.engine is None else source.engine
 
 
 # ---- memory ----------------------------------------------------------------------------------------------------------
@@ -479,12 +437,7 @@ _budget: ContextVar[int] = ContextVar("memory", default=DEFAULT_MEMORY)
 
 @contextmanager
 def memory_budget(memory: str | int | None) -> Iterator[None]:
-    """Set what work inside may take, as bytes or such as "512MiB"; None leaves it as it is. No answer depends on it.
-
-    >>> with memory_budget("512MiB"):
-    ...     room() // 2**20
-    512
-    """
+    """Set what work inside may take, as bytes or such as "512MiB"; None leaves it as it is. No answer depends on it."""
     token = _budget.set(_budget.get() if memory is None else bytes_of(memory))
     try:
         yield
@@ -493,11 +446,7 @@ def memory_budget(memory: str | int | None) -> Iterator[None]:
 
 
 def physical_memory() -> int:
-    """The bytes of memory of this machine, or 16 GiB where the system does not say.
-
-    >>> physical_memory() > 0
-    True
-    """
+    """The bytes of memory of this machine, or 16 GiB where the system does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):

@@ -30,21 +30,12 @@ SECOND = np.uint64(1 << 32)
 
 
 def stream(seed: int, name: str, *numbers: int) -> np.random.Generator:
-    """A stream of random numbers for one purpose: no two names share one, whatever the seed and the numbers.
-
-    >>> int(stream(0, "halves").integers(1000)) == int(stream(0, "folds").integers(1000))
-    False
-    """
+    """A stream of random numbers for one purpose: no two names share one, whatever the seed and the numbers."""
     return np.random.default_rng((seed, int.from_bytes(name.encode(), "little"), *numbers))
 
 
 def trial_keys(random_state: int, trials: Iterable[int]) -> Keys:
-    """The key of each trial, by its number: u of row i in trial t is a hash of (random_state, t, i).
-
-    >>> a, b = trial_keys(0, [0, 1]), trial_keys(0, [1])
-    >>> bool(a[1] == b[0])
-    True
-    """
+    """The key of each trial, by its number: u of row i in trial t is a hash of (random_state, t, i)."""
     numbers = np.fromiter(trials, dtype=np.int64)
     keys = np.empty(len(numbers), dtype=np.uint64)
     fill_trial_keys(numbers, OF_TRIALS, np.uint64(random_state), keys)
@@ -52,24 +43,14 @@ def trial_keys(random_state: int, trials: Iterable[int]) -> Keys:
 
 
 def id_keys(ids: Iterable[object]) -> Keys:
-    """A 64-bit key for each id: whole numbers and text alike, by a hash of their text.
-
-    >>> bool(id_keys(["7"])[0] == id_keys([7])[0])
-    True
-    """
+    """A 64-bit key for each id: whole numbers and text alike, by a hash of their text."""
     texts = (str(one).encode(errors="surrogatepass") for one in ids)
     digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in texts)
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
 
 def checked_ids(ids: Any, n_rows: int) -> Keys:
-    """The keys of ids that a user gave: one whole number or text for each row, repeats allowed.
-
-    >>> checked_ids([3.5], 1)
-    Traceback (most recent call last):
-        ...
-    thermoset.errors.InputError: ids must be whole numbers or text; ids[0] is 3.5. Convert it.
-    """
+    """The keys of ids that a user gave: one whole number or text for each row, repeats allowed."""
     given = np.asarray(ids).tolist() if hasattr(ids, "__array__") else ids
     if isinstance(given, str | bytes) or not isinstance(given, Sequence):
         raise InputError(f"ids must be {n_rows} whole numbers or strings, one per row; got {quoted(ids)}.")
@@ -115,13 +96,7 @@ class Randomness:
 
 
 def draw_uniforms(source: Source, seed: int, *, second: bool = False) -> Floats:
-    """The u of every row from the seed and the row, (n,): for rows whose logits are changed afterwards.
-
-    >>> from thermoset.rows import ArrayRows
-    >>> u = draw_uniforms(ArrayRows(np.array([[3.0, 1.0], [1.0, 3.0], [2.0, 0.5]])), 0)
-    >>> bool(u[0] == u[1]), bool(u[0] == u[2])
-    (True, False)
-    """
+    """The u of every row from the seed and the row, (n,): for rows whose logits are changed afterwards."""
     out: Floats = row_array((source.n_rows,))
     map_rows(source, block_uniforms, [out], fixed=[Randomness(seed, second=second)])
     return out

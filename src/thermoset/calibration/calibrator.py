@@ -70,11 +70,7 @@ class CalibrationStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     @property
     def sentence(self) -> str:
-        """The step in one line.
-
-        >>> CalibrationStep(name="classes", taken=False, reason="fewer than 500 rows").sentence
-        'Classes: left as they are (fewer than 500 rows).'
-        """
+        """The step in one line."""
         what = "Classes" if self.name == "classes" else "Confidence"
         if self.before is None or self.after is None:
             return f"{what}: left as {'they are' if self.name == 'classes' else 'it is'} ({self.reason})."
@@ -133,7 +129,11 @@ def calibrate(
     plain, n_zero = float(scaler.temperature_), scaler.zero_labels_
     if how == "temperature":
         return Calibration(scaler, plain)
-    if (reason := _reason_to_keep(data, how)) is not None:
+    tops, few = tops_of(data) is not None, len(data) < FEWEST_ROWS
+    if tops and not isinstance(how, str):
+        raise InputError("a calibrator of your own needs whole rows; these hold only their largest logits.")
+    if tops or (few and isinstance(how, str)):
+        reason = "rows hold only their largest logits" if tops else f"fewer than {FEWEST_ROWS} calibration rows"
         steps = (CalibrationStep(name=name, taken=False, reason=reason) for name in ("classes", "confidence"))
         return Calibration(scaler, plain, steps=tuple(steps))
     correction: ClassCorrection | OwnCorrection | None
@@ -143,8 +143,8 @@ def calibrate(
         taken = [step]
     else:
         how.fit(as_float64(data.logits), data.require_labels("calibration"))
-        own = OwnCorrection(how)
-        correction, corrected, taken = own, data.apply(own.of_block), []
+        correction, taken = OwnCorrection(how), []
+        corrected = data.apply(correction.of_block)
     if corrected is not data:
         scaler = TemperatureScaler(objective).learn(corrected)
         scaler.zero_labels_ = n_zero
@@ -155,16 +155,6 @@ def calibrate(
     )
     held_out = corrected if correction is not None and len(corrected) == len(data) else None
     return Calibration(scaler, plain, correction, tried.map, tuple(taken), held_out)
-
-
-def _reason_to_keep(data: Logits, how: "str | Calibrator") -> str | None:
-    """Why one temperature is all that is fitted, or None."""
-    if tops_of(data) is not None:
-        if not isinstance(how, str):
-            raise InputError("a calibrator of your own needs whole rows; these hold only their largest logits.")
-        return "rows hold only their largest logits"
-    few = len(data) < FEWEST_ROWS and isinstance(how, str)
-    return f"fewer than {FEWEST_ROWS} calibration rows" if few else None
 
 
 def _correct_classes(

@@ -13,7 +13,7 @@ correction looks better than it is.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -61,11 +61,7 @@ class ClassCorrection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         return out
 
     def largest(self, count: int = 3) -> list[tuple[int, float]]:
-        """The classes that are corrected most: their columns, and by what their odds are multiplied at p = 1/2.
-
-        >>> ClassCorrection(temperature=1.0, shift=(0.0, 0.0, 0.0, 1.0)).largest(1)
-        [(3, 2.718281828459045)]
-        """
+        """The classes that are corrected most: their columns, and by what their odds are multiplied at p = 1/2."""
         scale = np.ones(len(self.shift)) if self.scale is None else np.array(self.scale)
         effect = (scale - 1.0) * np.log(0.5) + np.array(self.shift)
         effect -= np.median(effect)  # adding a constant to all classes changes nothing
@@ -90,6 +86,12 @@ class Parameters(NamedTuple):
     factor: float
     shift: Floats
     scale: Floats
+
+    @classmethod
+    def of(cls, x: Floats) -> "Parameters":
+        """From one array of all of them."""
+        n_classes = len(x) // 2
+        return cls(float(x[0]), x[1 : 1 + n_classes].copy(), x[1 + n_classes :].copy())
 
 
 class CrossValidated(NamedTuple):
@@ -132,7 +134,7 @@ class Likelihood:
 
     logs: Floats
     labels: Ints
-    threads: int | None = field(default=None)
+    threads: int | None = None
 
     def evaluate(self, rows: Ints, at: Parameters) -> tuple[Floats, Floats]:
         """The loss of each of the rows, and the sums (5, C) of `kernels.class_slopes`, added block after block."""
@@ -154,27 +156,23 @@ class Likelihood:
     def minimise(self, rows: Ints, start: Parameters, sigma: float, scales: bool, tolerance: float) -> Parameters:
         """The minimum of the penalised loss, by L-BFGS with the diagonal of the Hessian; sigma 0: the factor alone."""
         n_classes = self.logs.shape[1]
-        free = [slice(0, 1)] if sigma == 0 else [slice(0, 1 + n_classes * (2 if scales else 1))]
+        free = slice(0, 1 if sigma == 0 else 1 + n_classes * (2 if scales else 1))
         strength = np.concatenate([[0.0], np.full(n_classes, 1.0), np.full(n_classes, _SCALE_PRIOR**2)])
         strength = np.zeros_like(strength) if sigma == 0 else strength / sigma**2
         centre = np.concatenate([np.zeros(1 + n_classes), np.ones(n_classes)])
 
         def look(x: Floats) -> tuple[float, Floats, Floats]:
-            at = _parameters(x, n_classes)
+            at = Parameters.of(x)
             losses, sums = self.evaluate(rows, at)
             penalty = strength * (x - centre)
             factor = at.factor
             slope = np.concatenate([sums[4, :1], factor * sums[0, :n_classes], factor * sums[1, :n_classes]])
             bend = np.concatenate([sums[4, 1:2], factor**2 * sums[2, :n_classes], factor**2 * sums[3, :n_classes]])
             value = float(losses.sum()) + 0.5 * float((penalty * (x - centre)).sum())
-            return value, (slope + penalty)[free[0]], np.maximum((bend + strength)[free[0]], 1e-9)
+            return value, (slope + penalty)[free], np.maximum((bend + strength)[free], 1e-9)
 
         x = np.concatenate([[start.factor], start.shift, start.scale])
-        return _parameters(_descend(look, x, free[0], tolerance * len(rows)), n_classes)
-
-
-def _parameters(x: Floats, n_classes: int) -> Parameters:
-    return Parameters(float(x[0]), x[1 : 1 + n_classes].copy(), x[1 + n_classes :].copy())
+        return Parameters.of(_descend(look, x, free, tolerance * len(rows)))
 
 
 def _descend(look: Callable[[Floats], tuple[float, Floats, Floats]], x: Floats, free: slice, least: float) -> Floats:
@@ -228,20 +226,13 @@ def _correct_block(block: Block, correction: ClassCorrection) -> tuple[Floats]:
     return (correction.of_block(block),)
 
 
-def _draw_rows(data: Logits, random_state: int) -> Ints:
-    """Rows to learn from: those whose label is not masked, and of very many a random part."""
-    rows = np.arange(len(data))
-    most = max(min(_MOST_NUMBERS, room(4) // 8) // data.n_classes, 1)
-    if len(rows) > most:
-        rows = np.sort(stream(random_state, "rows of the class correction").permutation(rows)[:most])
-    return rows
-
-
 def try_correction(
     data: Logits, labels: Ints, temperature: float, random_state: int, progress: Progress | None = None
 ) -> ClassTrial:
     """Cross-validate class corrections of labelled rows, and fit the best one if it passes."""
-    rows = _draw_rows(data, random_state)
+    rows, most = np.arange(len(data)), max(min(_MOST_NUMBERS, room(4) // 8) // data.n_classes, 1)
+    if len(rows) > most:
+        rows = np.sort(stream(random_state, "rows of the class correction").permutation(rows)[:most])
     logs = log_probabilities(data if len(rows) == len(data) else data.take(rows), temperature)
     own = labels[rows]
     seen = logs[np.arange(len(rows)), own] > _FAR
@@ -257,7 +248,7 @@ def try_correction(
         both = search.along_sigmas(plain, True)
         if both.losses.sum() < shifts.losses.sum():
             best, scales = both, True
-    search.finish()
+    search.report(search.total)  # the path may have ended early
     gain = plain.losses - best.losses
     error = float(gain.std()) / np.sqrt(n)
     taken = gain.mean() > _LEAST_T * error and gain.mean() > _LEAST_GAIN * plain.losses.mean()
@@ -284,7 +275,7 @@ class _Search:
         self._model, self._progress, self._done = model, progress, 0
         folds = range(fold_of.max() + 1)
         self._parts = [(np.flatnonzero(fold_of != k), np.flatnonzero(fold_of == k)) for k in folds]
-        self._total = FOLDS * (1 + 2 * len(_SIGMAS))
+        self.total = FOLDS * (1 + 2 * len(_SIGMAS))
 
     def at(self, sigma: float, scales: bool, start: tuple[Parameters, ...]) -> CrossValidated:
         """At one sigma, from the parameters of another."""
@@ -293,7 +284,7 @@ class _Search:
             found = self._model.minimise(learn, first, sigma, scales, _COARSE)
             losses[judge] = self._model.evaluate(judge, found)[0]
             folds.append(found)
-            self._tell(self._done + 1)
+            self.report(self._done + 1)
         return CrossValidated(losses, tuple(folds), sigma)
 
     def along_sigmas(self, plain: CrossValidated, scales: bool) -> CrossValidated:
@@ -306,11 +297,8 @@ class _Search:
             best = found
         return best
 
-    def finish(self) -> None:
-        """The path may have ended early."""
-        self._tell(self._total)
-
-    def _tell(self, done: int) -> None:
+    def report(self, done: int) -> None:
+        """How much is done, of `total`."""
         self._done = done
         if self._progress is not None:
-            self._progress(min(done, self._total), self._total)
+            self._progress(min(done, self.total), self.total)

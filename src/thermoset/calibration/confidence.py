@@ -78,9 +78,6 @@ def top_odds(data: Logits, temperature: float) -> Floats:
     """Log-odds of each row's top class at a temperature, and the weight of the others relative to the second, (2, n).
 
     The log-odds come from the mass of the others, so they do not saturate.
-
-    >>> top_odds(Logits([[0.0, -800.0]]), 1.0)[0]
-    array([800.])
     """
     out: Floats = row_array((2, len(data)))
     map_rows(data, block_odds, [out], fixed=[temperature])

@@ -65,8 +65,7 @@ class Fit:
         return self.temperature in (T_MIN, T_MAX)
 
 
-@dataclass(frozen=True)
-class _Moments:
+class _Moments(NamedTuple):
     """Mean NLL at one inverse temperature with its first two derivatives, and the size of the slope's terms."""
 
     loss: float
@@ -75,22 +74,17 @@ class _Moments:
     scale: float
 
 
-def _losses(data: Logits, labels: Ints, inverse: float) -> Floats:
-    """NLL of each row and its first two derivatives in the inverse temperature, (3, n)."""
-    found: Floats = row_array((3, len(data)))
-    map_rows(data, _losses_of_block, [found], per_row=[as_int64(labels)], fixed=[inverse])
-    return found
-
-
-def _losses_of_block(block: Block, labels: Ints, inverse: float) -> tuple[Floats]:
-    found = np.empty((3, len(block)))
-    likelihoods(as_float64(block), as_int64(labels), inverse, found)
-    return (found,)
-
-
 def _moments(data: Logits, labels: Ints, inverse: float) -> _Moments:
-    loss, slope, curvature = _losses(data, labels, inverse)
-    return _Moments(float(loss.mean()), float(slope.mean()), float(curvature.mean()), float(np.abs(slope).mean()))
+    each: Floats = row_array((3, len(data)))
+    map_rows(data, _likelihoods_of_block, [each], per_row=[as_int64(labels)], fixed=[inverse])
+    loss, slope, curvature = map(float, each.mean(axis=1))
+    return _Moments(loss, slope, curvature, float(np.abs(each[1]).mean()))
+
+
+def _likelihoods_of_block(block: Block, labels: Ints, inverse: float) -> tuple[Floats]:
+    out = np.empty((3, len(block)))
+    likelihoods(as_float64(block), as_int64(labels), inverse, out)
+    return (out,)
 
 
 def _newton(data: Logits, labels: Ints, start: float) -> tuple[float, float, int]:
@@ -131,11 +125,6 @@ def fit_nll(data: Logits) -> Fit:
 
     Rows whose label has probability zero (a logit of -inf) are left out: their loss is infinite at every temperature,
     and with any floor for the probability it would be the same at every temperature, which moves no minimum.
-
-    >>> import numpy as np
-    >>> logits = np.log([[0.8, 0.2]] * 5)  # four of five right: already calibrated
-    >>> round(fit_nll(Logits(logits, [0, 0, 0, 0, 1])).temperature, 12)
-    1.0
     """
     labels = data.require_labels("temperature scaling")
     seen = label_logits(data, labels)
@@ -146,7 +135,9 @@ def fit_nll(data: Logits) -> Fit:
         kept = np.flatnonzero(~zero)
         data, labels = data.take(kept), labels[kept]
         seen = LabelLogits(seen.own[kept], seen.top[kept], seen.uneven[kept])
-    if _separable(seen):
+    if not np.any(seen.own < seen.top) and np.any(
+        seen.uneven
+    ):  # sharper is better without end; else every T is as good
         return Fit(T_MIN, _moments(data, labels, 1.0 / T_MIN).loss, 1)
     start, warm_steps = 1.0, 0
     if len(data) > 4 * _WARM_START_ROWS:
@@ -155,11 +146,6 @@ def fit_nll(data: Logits) -> Fit:
     inverse, loss, steps = _newton(data, labels, start)
     bounds = {1.0 / T_MIN: T_MIN, 1.0 / T_MAX: T_MAX}
     return Fit(bounds.get(inverse, 1.0 / inverse), loss, warm_steps + steps)
-
-
-def _separable(seen: LabelLogits) -> bool:
-    """Whether every label is at its row's maximum: sharper is better without end, even where NLL rounds to 0."""
-    return not np.any(seen.own < seen.top) and bool(np.any(seen.uneven))  # else flat: every T is as good
 
 
 def fit_ece(data: Logits, n_bins: int = 15) -> Fit:
@@ -244,11 +230,7 @@ class _LogOdds:
 
 
 def confidences_at(data: Logits, temperatures: Floats) -> Floats:
-    """Probability of each row's top class at each of several temperatures, (n_temperatures, n).
-
-    >>> confidences_at(Logits([[0.0, 0.0]]), np.array([0.5, 2.0])).tolist()
-    [[0.5], [0.5]]
-    """
+    """Probability of each row's top class at each of several temperatures, (n_temperatures, n)."""
     out: Floats = row_array((len(temperatures), len(data)))
     map_rows(data, _confidences_of_block, [out], fixed=[temperatures])
     return out
@@ -280,26 +262,10 @@ def block_probabilities(block: Block, temperature: float) -> tuple[Floats]:
 
 
 def confidence_at(logits: Any, temperature: float = 1.0) -> Floats:
-    """Probability of each row's top class at a temperature, (n,), without computing the others.
-
-    >>> confidence_at([[0.0, 0.0], [0.0, -np.inf]]).tolist()
-    [0.5, 1.0]
-    """
+    """Probability of each row's top class at a temperature, (n,), without computing the others."""
     data = as_logits(logits)
     top: Floats = confidences_at(data, np.array([checked_temperature(temperature)]))[0]
     return top
-
-
-def confidence_and_loss(data: Logits, temperature: float) -> tuple[Floats, Floats]:
-    """Confidence of the predicted label and negative log-likelihood of each row, without forming probabilities.
-
-    >>> confidence, loss = confidence_and_loss(Logits([[0.0, 0.0]], [1]), 1.0)
-    >>> float(confidence[0]), round(float(loss[0]), 12)  # -log(1/2)
-    (0.5, 0.69314718056)
-    """
-    labels = as_int64(data.require_labels("calibration"))
-    t = checked_temperature(temperature)
-    return confidence_at(data, t), _losses(data, labels, 1.0 / t)[0]
 
 
 class TemperatureScaler(Estimator):
@@ -369,7 +335,10 @@ class TemperatureScaler(Estimator):
     def warn_at_bound(self) -> None:
         """Say so where the search ended at a bound."""
         if self.at_bound_:
-            warnings.warn(_bound_message(self.temperature_), BoundWarning, stacklevel=3)
+            right = "every row is classified correctly, so a sharper softmax is always better"
+            why = right if self.temperature_ == T_MIN else "the logits predict the labels no better than chance"
+            message = f"the temperature stopped at its bound {self.temperature_}: {why}. Fit on more, held-out rows."
+            warnings.warn(message, BoundWarning, stacklevel=3)
 
     def predict_proba(self, logits: Any) -> Floats:
         """Calibrated probabilities, (n, C)."""
@@ -377,11 +346,7 @@ class TemperatureScaler(Estimator):
 
 
 def zero_labels(data: Logits) -> int:
-    """How many rows have a label of probability zero.
-
-    >>> zero_labels(Logits([[0.0, -np.inf], [0.0, 1.0]], [1, 1]))
-    1
-    """
+    """How many rows have a label of probability zero."""
     seen = label_logits(data, data.require_labels("labels of probability zero"))
     return int(np.count_nonzero(np.isneginf(seen.own)))
 
@@ -404,10 +369,7 @@ def _checked_zero_labels(data: Logits) -> int:
 
 
 def warn_of_zero_labels(n_zero: int, n_rows: int) -> None:
-    """Say how many labels have probability zero, if some have.
-
-    >>> warn_of_zero_labels(0, 10)
-    """
+    """Say how many labels have probability zero, if some have."""
     if n_zero:
         warnings.warn(
             f"the labels of {n_zero:,} of {n_rows:,} rows have probability zero (a logit of -inf), and no temperature "
@@ -415,12 +377,3 @@ def warn_of_zero_labels(n_zero: int, n_rows: int) -> None:
             ZeroProbabilityWarning,
             stacklevel=4,
         )
-
-
-def _bound_message(temperature: float) -> str:
-    why = (
-        "every row is classified correctly, so a sharper softmax is always better"
-        if temperature == T_MIN
-        else "the logits predict the labels no better than chance"
-    )
-    return f"the temperature stopped at its bound {temperature}: {why}. Fit on more, held-out rows."

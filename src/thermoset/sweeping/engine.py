@@ -66,8 +66,8 @@ class LabelParts:
         """Whether the label is the top class, (n,)."""
         return np.asarray(self.ranks == 0)
 
-    def terms(self, score: Score, j: int) -> Floats:
-        """Terms of every label at temperature j, (4, n)."""
+    def lines(self, score: Score, j: int) -> Floats:
+        """The line of every label at temperature j, (4, n); see `kernels.Line`."""
         out, mine = np.empty((4, len(self.ranks))), np.ascontiguousarray(self.parts[:, j])
         at = 1.0 / float(self.temperatures[j])
         kernels.label_terms(score.terms, at, self.ranks, self.gap, self.second, mine, out)
@@ -83,7 +83,7 @@ class LabelParts:
     def scores(self, score: Score, j: int, rows: Ints, u: Floats) -> Pairs:
         """Scores of the labels of some rows at temperature j, each with its u."""
         value = np.empty((1, len(rows)))
-        kernels.trial_values(score.terms, self.terms(score, j), rows.astype(np.int32)[None], u[None], value)
+        kernels.trial_values(score.terms, self.lines(score, j), rows.astype(np.int32)[None], u[None], value)
         return pairs(value[0], self.ties(score, j, rows, u))
 
 
@@ -188,10 +188,10 @@ def trial_thresholds(
 
     def work(j: int) -> None:
         for m, score in enumerate(scores):
-            terms_of = labels.terms(score, j)
+            lines = labels.lines(score, j)
             for which, rows, u, ks in alike:
                 values = np.empty(rows.shape)
-                kernels.trial_values(score.terms, terms_of, rows, u, values)
+                kernels.trial_values(score.terms, lines, rows, u, values)
                 out[:, m, j][:, :, which] = _order_statistics(labels, score, j, values, rows, u, ks)
         spills.release()
 
@@ -236,10 +236,10 @@ def class_thresholds(
 
     def work(j: int) -> None:
         for m, score in enumerate(scores):
-            terms_of = labels.terms(score, j)
+            lines = labels.lines(score, j)
             for which, rows, u, places in alike:
                 values = np.empty(rows.shape)
-                kernels.trial_values(score.terms, terms_of, rows, u, values)
+                kernels.trial_values(score.terms, lines, rows, u, values)
                 if places is not None:  # nothing to find out trial by trial
                     order = _order_by_class(labels, score, j, values, rows, u, places)
                     for a, (t, c, place) in enumerate(places.wanted):
@@ -330,11 +330,7 @@ class Misses:
         return np.maximum(np.where(self.of_label, label_ranks[:, None] + 1, 1), self.least)
 
     def count(self, sizes: Ints, hits: Bools, rows: Ints | slice) -> Ints:
-        """Misses in each cell for the sets of some rows, given their sizes and whether they hold their row's label.
-
-        >>> Misses.by_group(np.array([1, 0, 1]), 2).count(np.array([1, 2, 0]), np.array([True, True, False]), slice(3))
-        array([0, 1])
-        """
+        """Misses in each cell for the sets of some rows, given their sizes and whether they hold their row's label."""
         inside = (sizes[:, None] >= self.least) & (hits[:, None] | ~self.of_label)
         return np.bincount(self.cell[rows][~inside], minlength=self.n_cells)
 

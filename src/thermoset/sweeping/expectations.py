@@ -30,18 +30,18 @@ _CHUNK = 4096  # rows whose expected hits are held for all trials at once
 
 def expected_hits(
     labels: LabelParts, score: Score, j: int, thresholds: Floats, *, randomized: bool = True,
-    terms: Floats | None = None,
+    lines: Floats | None = None,
 ) -> Floats:  # fmt: skip
     """Probability over u that each label is in its set at temperature j, under thresholds (2, K): (K, n).
 
     Over u a label's value is an interval, and the share of it below the threshold is that probability. A score without
-    u is an interval of no width: the share is 0 or 1. `terms` are those of the labels, where they are known already.
+    u is an interval of no width: the share is 0 or 1. `lines` are those of the labels, where they are known already.
     """
-    terms = labels.terms(score, j) if terms is None else terms
+    lines = labels.lines(score, j) if lines is None else lines
     out, mine = np.empty((thresholds.shape[1], len(labels.ranks))), np.ascontiguousarray(labels.parts[:, j])
     kernels.expected_hits(
         score.terms, randomized and score.uses_u, 1.0 / float(labels.temperatures[j]), labels.ranks, labels.gap,
-        labels.second, mine, terms, np.ascontiguousarray(thresholds), out,
+        labels.second, mine, lines, np.ascontiguousarray(thresholds), out,
     )  # fmt: skip
     return out
 
@@ -53,8 +53,8 @@ def solve_thresholds(labels: LabelParts, score: Score, j: int, targets: Floats, 
     level, and between two of them the equation is linear. Where values saturate, the same is done with tie-breaks.
     +inf where there are too few rows; -inf where those that are inside whatever the threshold are enough.
     """
-    terms_of = labels.terms(score, j)
-    low, own, steps, part = terms_of
+    lines = labels.lines(score, j)
+    low, own, steps, part = lines
     unit, bound = score.terms.unit, saturation_of(score)
     ranks = np.arange(len(low))
     drawn = randomized and score.uses_u
@@ -78,7 +78,7 @@ def solve_thresholds(labels: LabelParts, score: Score, j: int, targets: Floats, 
     sure, reachable = np.count_nonzero(np.isneginf(low)), np.count_nonzero(low < np.inf)
 
     def rows_below(q: float, tie: float) -> float:
-        return float(expected_hits(labels, score, j, np.array([[q], [tie]]), terms=terms_of)[0].sum())
+        return float(expected_hits(labels, score, j, np.array([[q], [tie]]), lines=lines)[0].sum())
 
     about = _rows_below_about(start[finite], (start + slope * below)[finite], bends) + sure
 
@@ -121,9 +121,6 @@ def _first_reaching(count: Any, n: int, target: float, guess: int = 0) -> int:
     """The first of n places, in which counts grow, that reaches the target; the last if none does.
 
     From a guess on the search goes in steps that double, until the place is between two of them.
-
-    >>> [_first_reaching(lambda i: i, 10, 4.5, guess) for guess in (0, 4, 5, 9)]
-    [5, 5, 5, 5]
     """
     low, high, step = 0, n - 1, 1
     if count(guess) >= target:
