@@ -36,7 +36,7 @@ def temperature(settings: Settings) -> Table:
 
 
 def ece(settings: Settings) -> Table:
-    """Temperature by ECE, a search over all temperatures, beside the one by NLL."""
+    """Temperature by ECE, a search over all temperatures, compared with the one by NLL."""
     rows = max(settings.rows // _ECE_SHARE, 1)
     logits, labels = (array[:rows] for array in network_logits(settings.rows, settings.classes, seed=0))
     contenders = {

@@ -105,7 +105,7 @@ def _fitted(size: Size) -> "tuple[object, object]":
         return ts.TwoTemperaturePredictor(prefer="small").fit(few), ts.Logits(logits, labels)
 
 
-def _timed(work: Callable[[], object]) -> float:
+def _seconds(work: Callable[[], object]) -> float:
     best = np.inf
     for _ in range(2):
         start = time.perf_counter()
@@ -122,7 +122,7 @@ def _predict(size: Size) -> float:
     with tempfile.TemporaryDirectory() as folder:
         ts.save(Path(folder) / "rows_logits.npy", data)
         taken = iter(range(9))
-        return _timed(
+        return _seconds(
             lambda: predict_shards(
                 predictor, Path(folder) / "rows_logits.npy", f"{folder}/{next(taken)}", kind="parquet"
             )
@@ -131,12 +131,12 @@ def _predict(size: Size) -> float:
 
 def _check(size: Size) -> float:
     predictor, data = _fitted(size)
-    return _timed(lambda: predictor.check(data))
+    return _seconds(lambda: predictor.check(data))
 
 
 def _recalibrate(size: Size) -> float:
     predictor, data = _fitted(size)
-    return _timed(lambda: predictor.recalibrate(data))
+    return _seconds(lambda: predictor.recalibrate(data))
 
 
 def _sweep(size: Size) -> float:
@@ -146,4 +146,4 @@ def _sweep(size: Size) -> float:
     grid = np.linspace(0.3, 5, size.temperatures)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _timed(lambda: ts.sweep(logits, labels, grid, trials=20))
+        return _seconds(lambda: ts.sweep(logits, labels, grid, trials=20))

@@ -93,12 +93,12 @@ def latency(settings: Settings) -> Table:
     rows, _ = network_logits(max(_CALLS), settings.classes, seed=0)
     lines: list[Line] = []
     for n in _CALLS:
-        asked = Request(np.array(rows[:n]), predictor, settings.threads)
-        lines += _measured(n, {name: build(asked) for name, build in _CONTENDERS.items()}, settings.repeats)
+        request = Request(np.array(rows[:n]), predictor, settings.threads)
+        lines += _lines(n, {name: build(request) for name, build in _CONTENDERS.items()}, settings.repeats)
     return Table(f"Latency, randomised APS, {settings.classes:,} classes, float32", lines, unit="µs")
 
 
-def _measured(n: int, contenders: dict[str, Contender | ImportError], repeats: int) -> list[Line]:
+def _lines(n: int, contenders: dict[str, Contender | ImportError], repeats: int) -> list[Line]:
     calls = {name: _calls(one, _CALLS[n]) for name, one in contenders.items() if not isinstance(one, ImportError)}
     repeated = {name: _repeated(one, calls.get(name, 1)) for name, one in contenders.items()}
     timings = best_of(repeated, max(repeats, _LEAST_RUNS))

@@ -78,7 +78,7 @@ def sets_of(name: str, calibration: ts.Logits, conformal: ts.Logits, fresh: ts.L
     return ts.ConformalClassifier.of(recipe, temperature).fit(conformal).predict_set(fresh)
 
 
-def measured(data: ts.Logits, splits: int) -> dict[str, Floats]:
+def measure(data: ts.Logits, splits: int) -> dict[str, Floats]:
     """Metrics (splits, metrics) of every kind."""
     found: dict[str, list[list[float]]] = {name: [] for name in KINDS}
     for split in range(splits):
@@ -99,7 +99,7 @@ def main(splits: int) -> None:
         counts = np.bincount(data.require_labels("counting"), minlength=data.n_classes)
         out(f"\n{title}: {len(data):,} rows, {data.n_classes} classes of {counts.min()} to {counts.max()} rows\n\n")
         out("| sets | AvgSize | coverage | macro-coverage | classes below | worst tenth |\n|---|---|---|---|---|---|\n")
-        for name, values in measured(data, splits).items():
+        for name, values in measure(data, splits).items():
             cells = " | ".join(
                 f"{value:.2f}" if k == 0 else f"{value:.3f}" for k, value in enumerate(values.mean(axis=0))
             )

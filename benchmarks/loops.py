@@ -38,7 +38,7 @@ def plain(logits: Array, labels: Array, clock: Clock = time.perf_counter) -> flo
 
     def trial(rng: np.random.Generator) -> None:
         for scores in _scores(logits, labels):
-            _measured(rng, scores, labels)
+            _measure(rng, scores, labels)
 
     return TRIALS * _best(trial, clock)
 
@@ -51,7 +51,7 @@ def sorted_once(logits: Array, labels: Array, clock: Clock = time.perf_counter) 
 
     def trial(rng: np.random.Generator) -> None:
         for scores in shared:
-            _measured(rng, scores, labels)
+            _measure(rng, scores, labels)
 
     return seconds + TRIALS * _best(trial, clock)
 
@@ -90,7 +90,7 @@ def _torch_sets(torch: Any, probs: Any, truth: Any, n: int, penalty: float | Non
 
 def _by_class(found: tuple[Any, Any], truth: Any) -> None:
     inside, labels = (np.asarray(one) for one in found)
-    _counted(inside.sum(axis=1), inside[np.arange(len(labels)), labels], labels, int(truth.max()) + 1)
+    _count(inside.sum(axis=1), inside[np.arange(len(labels)), labels], labels, int(truth.max()) + 1)
 
 
 def _scores(logits: Array, labels: Array) -> tuple[_Scores, _Scores, _Scores]:
@@ -110,7 +110,7 @@ def _scores(logits: Array, labels: Array) -> tuple[_Scores, _Scores, _Scores]:
     )
 
 
-def _measured(rng: np.random.Generator, scores: _Scores, labels: Array) -> None:
+def _measure(rng: np.random.Generator, scores: _Scores, labels: Array) -> None:
     n, (of_all, own, masses) = len(labels), scores
     if masses is not None:
         u = rng.random(n, dtype=np.float32)
@@ -120,10 +120,10 @@ def _measured(rng: np.random.Generator, scores: _Scores, labels: Array) -> None:
     k = int(np.ceil((len(some) + 1) * (1 - _ALPHA)))
     threshold = np.partition(own[some], k - 1)[k - 1]
     sizes = (of_all[rest] <= threshold).sum(axis=1)
-    _counted(sizes, own[rest] <= threshold, labels[rest], of_all.shape[1])
+    _count(sizes, own[rest] <= threshold, labels[rest], of_all.shape[1])
 
 
-def _counted(sizes: Array, hits: Array, labels: Array, classes: int) -> tuple[float, float, Array]:
+def _count(sizes: Array, hits: Array, labels: Array, classes: int) -> tuple[float, float, Array]:
     """The metrics of a sweep, without which nobody would run one."""
     each = np.bincount(labels, minlength=classes)
     by_class = np.bincount(labels, weights=hits, minlength=classes) / np.maximum(each, 1)

@@ -43,7 +43,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Table:
-    """The lines of one benchmark; the first is the yardstick and `thermoset` names ours, if peers are beside it."""
+    """The lines of one benchmark; the first is the yardstick and `thermoset` names ours, if there are peers."""
 
     title: str
     lines: list[Line]

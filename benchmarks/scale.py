@@ -31,7 +31,7 @@ def larger(_: Settings) -> Table:
     with tempfile.TemporaryDirectory() as folder:
         _write_shard(Path(folder), _SHARD, _WIDTH)
         _link(Path(folder))
-        part, whole = _measured("part", folder), _measured("folder", folder)
+        part, whole = _measure("part", folder), _measure("folder", folder)
     rows = _SHARD * _LINKS
     lines = [
         Line(f"in memory, {_SHARD:,} × {_WIDTH:,}: 1,000 rows", 1e6 * part["seconds"] / _SHARD, note=_parts(part)),
@@ -55,7 +55,7 @@ def cluster(_: Settings) -> Table:
     with tempfile.TemporaryDirectory() as folder:
         for i in range(4):
             _write_shard(Path(folder), rows // 4, classes, f"part-{i}", seed=i)
-        found = _measured("cluster", folder)
+        found = _measure("cluster", folder)
     lines = [
         Line("in memory, 2 threads", found["here"]),
         Line("dask, 2 processes", found["there"], target=Target("<=", 1.4, "yardstick"), note="the same bits"),
@@ -68,7 +68,7 @@ def vocabulary(_: Settings) -> Table:
     rows, classes = _VOCABULARY
     with tempfile.TemporaryDirectory() as folder:
         _write_shard(Path(folder), rows, classes, signal=4.6)
-        found = _measured("vocabulary", folder)
+        found = _measure("vocabulary", folder)
     lines = [
         Line("numpy.sort of the rows", found["sort"]),
         Line("answers", found["predict"], target=Target("<=", 3, "yardstick")),
@@ -101,7 +101,7 @@ def _link(folder: Path) -> None:
             (folder / "links" / f"part-{i}_{kind}.npy").symlink_to(folder / f"one_{kind}.npy")
 
 
-def _measured(task: str, folder: str) -> dict[str, float]:
+def _measure(task: str, folder: str) -> dict[str, float]:
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.scale", task, folder]
     root = Path(__file__).parents[1]
     done = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)

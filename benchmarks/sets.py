@@ -25,7 +25,7 @@ def fitted(method: str, classes: int, rows: int = _CONFORMAL_ROWS, **options: An
 
 
 def raps(settings: Settings) -> Table:
-    """Randomised RAPS beside a plain sort of the rows, and LAC, which needs none, beside a softmax of float32."""
+    """Randomised RAPS against a plain sort of the rows, and LAC, which needs none, against a softmax of float32."""
     logits, labels = network_logits(settings.rows, settings.classes, seed=0)
     by_rank, by_share = fitted("raps", settings.classes), fitted("lac", settings.classes)
     share = np.float32(1 - by_share.threshold_)
@@ -56,7 +56,7 @@ def raps(settings: Settings) -> Table:
 
 
 def mondrian(settings: Settings) -> Table:
-    """One threshold for each class, beside the argsort that such sets would take: they are no prefixes."""
+    """One threshold for each class, compared with the argsort that such sets would take: they are no prefixes."""
     logits, labels = network_logits(settings.rows, settings.classes, seed=0)
     rows = max(_CONFORMAL_ROWS, 50 * settings.classes)  # enough of every class for a finite threshold
     model = fitted("raps", settings.classes, rows, grouping="class")

@@ -14,14 +14,14 @@ _PAGE = Path(__file__).parents[1] / "docs" / "speed.md"
 
 
 class Row(NamedTuple):
-    """What is measured, beside what, where both stand, and how their values are told."""
+    """What is measured, compared with what, where both stand, and how their values are shown."""
 
     job: str
     compared: str
     benchmark: str
     line: str
     base: str | None
-    told: str
+    shown: str
 
 
 _SWEEP = "`sweep`: 46 temperatures, 3 scores, 100 trials, all metrics"
@@ -129,18 +129,18 @@ def write() -> None:
 def table(measured: Mapping[str, Any]) -> str:
     """The table, in Markdown; what has not been measured is left out."""
     lines = [
-        f"| {row.job} | {row.compared} | {_told(row, measured[row.benchmark])} |"
+        f"| {row.job} | {row.compared} | {_shown_value(row, measured[row.benchmark])} |"
         for row in _ROWS
         if row.benchmark in measured
     ]
     return "\n".join(["| job | compared with | measured |", "|---|---|---|", *lines, "", _where(measured)]) + "\n"
 
 
-def _told(row: Row, found: Mapping[str, Any]) -> str:
+def _shown_value(row: Row, found: Mapping[str, Any]) -> str:
     line = _line(found, row.line)
     value, base = line["value"], _line(found, row.base)["value"] if row.base else None
     ratio = value / base if base else float("nan")
-    return row.told.format(
+    return row.shown.format(
         value=_amount(value, found["unit"]),
         times=f"{_digits(ratio)} times",
         faster=f"{_digits(1 / ratio)} times as fast" if base else "",

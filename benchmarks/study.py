@@ -23,7 +23,7 @@ _SMALL = 10_000, 100
 
 def study(settings: Settings) -> Table:
     """All tables and figures, 100 trials, of a file of CIFAR-100's size and of one of ImageNet's."""
-    small, large = (_measured(*shape) for shape in (_SMALL, (settings.rows, settings.classes)))
+    small, large = (_measure(*shape) for shape in (_SMALL, (settings.rows, settings.classes)))
     return Table(
         "Study of one file, whole process",
         [
@@ -49,7 +49,7 @@ def _memory(measured: dict[str, float]) -> str:
     return f"peak {measured['peak'] / 1e9:.2f} GB"
 
 
-def _measured(rows: int, classes: int) -> dict[str, float]:
+def _measure(rows: int, classes: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         ts.save(Path(folder) / "generated.npz", ts.Logits(*network_logits(rows, classes, seed=0)))
         command = [sys.executable, "-m", "benchmarks.study", folder]

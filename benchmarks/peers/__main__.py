@@ -1,4 +1,4 @@
-"""Measure thermoset beside other libraries, and write the page, the figure and the README's lines about them."""
+"""Measure thermoset next to other libraries, and write the page, the figure and the README's lines about them."""
 
 import argparse
 import json

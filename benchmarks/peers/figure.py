@@ -17,21 +17,21 @@ _MORE, _LESS, _INK, _GRID = "#0072B2", "#D55E00", "#333333", "#dddddd"
 
 def figure(found: Sequence[Found]) -> Figure:
     """Bars from 1, where thermoset is, to the right where a library takes more and to the left where it takes less."""
-    made = Figure(figsize=(10.5, 6.2), layout="constrained")
-    FigureCanvasAgg(made)
+    figure = Figure(figsize=(10.5, 6.2), layout="constrained")
+    FigureCanvasAgg(figure)
     every = [ratio for job in JOBS for _, ratio in ratios(found, job)]
     limits = min(0.5, *every) / 1.3, max(every) * 8
     places = max(len(ratios(found, job)) for job in JOBS)
-    for (job, title), ax in zip(JOBS.items(), made.subplots(2, 3).flat, strict=True):
+    for (job, title), ax in zip(JOBS.items(), figure.subplots(2, 3).flat, strict=True):
         _bars(ax, ratios(found, job))
         _dressed(ax, title, limits, places)
-    made.supxlabel("times as much processor time, or memory, as thermoset (the line at 1)", fontsize=10, color=_INK)
-    return made
+    figure.supxlabel("times as much processor time, or memory, as thermoset (the line at 1)", fontsize=10, color=_INK)
+    return figure
 
 
-def _bars(ax: Any, told: Sequence[tuple[str, float]]) -> None:
+def _bars(ax: Any, ratios: Sequence[tuple[str, float]]) -> None:
     """Least first, from the top; each under its name."""
-    for place, (name, ratio) in enumerate(told):
+    for place, (name, ratio) in enumerate(ratios):
         ax.barh(-place, ratio - 1, left=1, height=0.4, color=_MORE if ratio >= 1 else _LESS)
         ax.text(max(ratio, 1) * 1.18, -place, multiple(ratio), va="center", fontsize=9, color=_INK)
         ax.text(1.12, 0.28 - place, name, va="bottom", fontsize=9, color=_INK)

@@ -35,7 +35,7 @@ def temperatures(plan: Plan) -> Iterator[Found]:
 
 
 def sets(plan: Plan) -> Iterator[Found]:
-    """Seconds to make sets; beside it coverage, size, and how many rows and labels differ from ours."""
+    """Seconds to make sets; with it coverage, size, and how many rows and labels differ from ours."""
     logits, labels = network_logits(plan.rows, plan.classes, seed=0)
     for method in ("LAC", "APS"):
         jobs = {name: _job(plan, name, method, logits) for name in SETS if method in SETS[name]}
@@ -137,10 +137,10 @@ def as_sets(result: Any, n_classes: int) -> NDArray[np.bool_]:
     """Sets as booleans (n, C), from an array or from lists of labels."""
     if not isinstance(result, list | tuple):
         return np.asarray(result).astype(bool)
-    made = np.zeros((len(result), n_classes), dtype=bool)
-    for row, members in zip(made, result, strict=True):
+    sets = np.zeros((len(result), n_classes), dtype=bool)
+    for row, members in zip(sets, result, strict=True):
         row[np.asarray(list(members), dtype=np.int64)] = True
-    return made
+    return sets
 
 
 def _method(name: str) -> str:

@@ -86,7 +86,7 @@ def _machine(machine: dict[str, Any]) -> dict[str, str]:
             f"{machine['processor']}, {machine['cores']} cores, {machine['system']}, Python {machine['python']},\n"
             f"  {machine['month']}; load average {machine['load']:g}."
         ),
-        "versions": ",\n  ".join(_versioned(package, told) for package, told in machine["versions"].items()),
+        "versions": ",\n  ".join(_versioned(package, shown) for package, shown in machine["versions"].items()),
     }
 
 
@@ -112,9 +112,9 @@ def _sets(found: Sequence[Found], score: str, title: str) -> str:
     rows = []
     for one in of_job(found, f"{score} sets"):
         seen = one.seen
-        told = [f"{seen['coverage']:.4f}", f"{seen['size']:.2f}"] if one.value else ["", ""]
+        shown = [f"{seen['coverage']:.4f}", f"{seen['size']:.2f}"] if one.value else ["", ""]
         same = "–" if one.library == OURS or not one.value else f"{seen['different rows']:,.0f}"
-        rows.append([one.library, *_took(found, one), *told, same])
+        rows.append([one.library, *_took(found, one), *shown, same])
     return _table([title, "seconds", "ratio", "coverage", "labels in a set", "sets that differ from thermoset's"], rows)
 
 
@@ -157,8 +157,8 @@ def _took(found: Sequence[Found], one: Found, scale: float = 1.0) -> list[str]:
 def _covered(one: Found, low: float, high: float) -> str:
     if one.value is None:
         return one.missing
-    told = f"{one.value:.4f}"
-    return (told if low <= one.value <= high else f"**{told}**") + f" ({_digits(one.seen['size'])})"
+    shown = f"{one.value:.4f}"
+    return (shown if low <= one.value <= high else f"**{shown}**") + f" ({_digits(one.seen['size'])})"
 
 
 def _digits(value: float) -> str:

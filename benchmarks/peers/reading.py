@@ -36,8 +36,8 @@ def ratios(found: Sequence[Found], job: str) -> list[tuple[str, float]]:
     """Libraries and how many times our time or memory they take, least first; those that failed are left out."""
     several = of_job(found, job)
     ours = next(one.value for one in several if one.library == OURS)
-    told = [(one.library, one.value / ours) for one in several if one.library != OURS and one.value and ours]
-    return sorted(told, key=lambda pair: pair[1])
+    ratios = [(one.library, one.value / ours) for one in several if one.library != OURS and one.value and ours]
+    return sorted(ratios, key=lambda pair: pair[1])
 
 
 def faster(found: Sequence[Found]) -> list[str]:

@@ -70,8 +70,8 @@ def _torchcp(score: str) -> _Build:
     def build(conformal: Rows, alpha: float) -> Model:
         scores = imported("torchcp.classification.score")
         predictor = imported("torchcp.classification.predictor").SplitPredictor
-        made = scores.APS(randomized=True) if score == "aps" else scores.LAC()
-        model = predictor(made, alpha=alpha)
+        score_object = scores.APS(randomized=True) if score == "aps" else scores.LAC()
+        model = predictor(score_object, alpha=alpha)
         model.calculate_threshold(*(_tensor(array) for array in conformal))
         return Model(lambda logits: model.predict_with_logits(logits).numpy(), _tensor)
 
@@ -117,8 +117,8 @@ def _torch_uncertainty(score: str) -> _Build:
         import torch
         from torch.utils.data import DataLoader, TensorDataset
 
-        rooms = imported("torch_uncertainty.post_processing")
-        kind = rooms.ConformalClsAPS if score == "aps" else rooms.ConformalClsTHR
+        package = imported("torch_uncertainty.post_processing")
+        kind = package.ConformalClsAPS if score == "aps" else package.ConformalClsTHR
         model = kind(alpha=alpha, model=torch.nn.Identity(), enable_ts=False)
         model.fit(DataLoader(TensorDataset(*(_tensor(array) for array in conformal)), batch_size=4096))
         return Model(lambda logits: model.conformal(logits).numpy() > 0, _tensor)

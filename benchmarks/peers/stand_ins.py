@@ -60,8 +60,8 @@ def _stand_ins() -> Iterator[list[str]]:
 
 
 def _stand_in(name: str, absent: list[str]) -> None:
-    made = sys.modules[name] = _StandIn(name)
+    module = sys.modules[name] = _StandIn(name)
     absent.append(name)
     parent, _, own = name.rpartition(".")
     if parent in sys.modules:
-        setattr(sys.modules[parent], own, made)
+        setattr(sys.modules[parent], own, module)

@@ -1,8 +1,7 @@
-"""Reads every number that comes from a user or a file, and checks its bounds.
+"""Reads every number that comes from a user or a file, and checks its bounds before anything is computed with it.
 
 What looks like a number may fill the memory when it is read (1e-99999999 has a denominator of a hundred million
-digits), may be too long to print, or may be NaN, infinite, a boolean or an array. A number that is out of bounds raises
-an `InputError` before anything is computed with it.
+digits), may be too long to print, or may be NaN, infinite, a boolean or an array.
 """
 
 import math
@@ -18,20 +17,6 @@ import numpy as np
 
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
-
-__all__ = [
-    "COLDEST",
-    "HOTTEST",
-    "MOST_DIGITS",
-    "MOST_HELD",
-    "MOST_ROWS",
-    "bytes_of",
-    "checked_seed",
-    "checked_temperature",
-    "exact_number",
-    "real_number",
-    "whole_number",
-]
 
 MOST_DIGITS = 100
 """Digits of a number as it is typed. The exact decimal expansion of a float near 1 has up to 55."""
@@ -116,8 +101,8 @@ def whole_number(value: object, name: str, low: int, high: int, advice: str) -> 
     except TypeError:
         found = None
     if found is None or not low <= found <= high:
-        limits = f"from {low:,} to {_spelled(high)}"
-        raise InputError(f"{name} must be a whole number {limits}; got {quoted(value)}. {advice}")
+        most = f"{high:,}" if high < 10**15 else f"2**{high.bit_length()} - 1"
+        raise InputError(f"{name} must be a whole number from {low:,} to {most}; got {quoted(value)}. {advice}")
     return found
 
 
@@ -144,10 +129,6 @@ def bytes_of(value: object, name: str = "memory") -> int:
         wanted = "from 1MiB to 1024PiB, such as 1GiB or 512MB"
         raise InputError(f"{name} must be {wanted}; got {quoted(value)}. Try 1GiB.")
     return found
-
-
-def _spelled(limit: int) -> str:
-    return f"{limit:,}" if limit < 10**15 else f"2**{limit.bit_length()} - 1"
 
 
 def checked_temperature(temperature: object, name: str = "temperature") -> float:

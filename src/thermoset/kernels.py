@@ -11,14 +11,13 @@ Then
 
     value(u) = squash(low + u * own) + unit * (steps + u * part),    squash(s) = 1 if s >= SATURATED, else s
 
-for scores that are masses (APS, RAPS); other scores are never squashed. `terms` knows the scores; whatever compares
+for scores that are masses (APS, RAPS); other scores are never squashed. `line` knows the scores; whatever compares
 values with thresholds does not. A rank at u = 1 and the next one at u = 0 have the same bits and values never fall
 along a row, so there is one place where a row crosses its threshold. Where values are equal, tie-breaks decide: minus
 the log of the mass left out for scores that are masses, which float64 holds more finely than the mass itself, and the
 log-odds of the others for LAC.
 
-Rules that keep this fast and quick to compile: entry points (`entry`) take arrays and scalars of one type each; inner
-functions (`inner`) are handed arrays and scalars, not records, and no literal numbers; nothing sorts in here.
+Entry points (`entry`) take arguments of one type each, so that there is one compiled version; nothing sorts in here.
 """
 
 import math
@@ -81,8 +80,8 @@ def start() -> None:
             raise ImportError("thermoset needs Numba's compiler, which NUMBA_DISABLE_JIT switches off. Unset it.")
         for name, held in list(globals().items()):
             if isinstance(held, Inner):
-                made = instruction if held.options is None else numba.njit(**held.options, **_OPTIONS)
-                globals()[name] = made(held.py_func)
+                compiler = instruction if held.options is None else numba.njit(**held.options, **_OPTIONS)
+                globals()[name] = compiler(held.py_func)
         for entry in ENTRIES.values():
             try:
                 entry.dispatcher = numba.njit(cache=True, **_OPTIONS)(entry.py_func)
@@ -146,8 +145,8 @@ def _warn(reason: str) -> None:
 
 def entry(function: _F) -> _F:
     """Compile a function that Python calls; see `Entry`."""
-    ENTRIES[function.__name__] = made = Entry(function)
-    return made  # type: ignore[return-value]
+    ENTRIES[function.__name__] = Entry(function)
+    return ENTRIES[function.__name__]  # type: ignore[return-value]
 
 
 # ---- a row -----------------------------------------------------------------------------------------------------------

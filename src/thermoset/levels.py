@@ -23,8 +23,6 @@ Alpha = float | str | Decimal | Fraction
 SMALLEST_LEVEL = Fraction(1, 10**9)
 """Levels keep this distance from 0 and 1: one billionth takes a billion rows for a finite threshold."""
 
-_LARGEST_LEVEL = 1 - SMALLEST_LEVEL
-
 
 def exact_level(alpha: Alpha, name: str = "alpha", example: str = "0.1") -> Fraction:
     """Read a level as the decimal the user typed: at least 1e-9 from 0 and from 1, and at most 100 digits.
@@ -35,7 +33,7 @@ def exact_level(alpha: Alpha, name: str = "alpha", example: str = "0.1") -> Frac
     Fraction(1, 20)
     """
     level = exact_number(alpha)
-    if level is None or not SMALLEST_LEVEL <= level <= _LARGEST_LEVEL:
+    if level is None or not SMALLEST_LEVEL <= level <= 1 - SMALLEST_LEVEL:
         raise InputError(
             f"{name} must be a number strictly between 0 and 1, at least {float(SMALLEST_LEVEL):g} from both, of at "
             f"most {MOST_DIGITS} digits; got {quoted(alpha)}. Try {name}={example}."
@@ -88,10 +86,7 @@ def p_summary(p: Any) -> PSummary:
     except (TypeError, ValueError):
         table = np.empty(0)
     if table.ndim != 2 or table.shape[1] < 2 or not np.all((table >= 0) & (table <= 1)):
-        got = f"shape {table.shape}" if table.ndim != 2 or table.shape[1] < 2 else "others"
-        raise InputError(
-            f"p must be p-values in [0, 1] of shape (rows, classes), with at least two classes; got {got}."
-        )
+        raise InputError(f"p must be p-values in [0, 1], (rows, classes), at least two classes; got {quoted(p)}.")
     label = table.argmax(axis=1)
     second, first = np.partition(table, -2, axis=1)[:, -2:].T
     return PSummary(label, first.copy(), 1.0 - second)

@@ -144,7 +144,7 @@ class SortedRows:
     def __init__(self, source: Source, *, keep: bool | None = None) -> None:
         self.source = source
         size = source.n_rows * source.n_classes * max(source.dtype.itemsize, 4)
-        fits = source.engine is None and size <= min(_KEPT_BYTES, room(4))
+        fits = source.engine is None and size <= min(_KEPT_BYTES, budget_share(4))
         self.sorter = Sorter(fits if keep is None else keep)
 
 
@@ -453,7 +453,7 @@ def physical_memory() -> int:
         return 1 << 34
 
 
-def room(parts: int = 1) -> int:
+def budget_share(parts: int = 1) -> int:
     """Bytes of the budget, or of one of so many equal parts of it."""
     return _budget.get() // parts
 
@@ -465,7 +465,7 @@ def row_array(shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArray[
     """
     kind = np.dtype(dtype)
     n_bytes = prod(shape) * kind.itemsize
-    if n_bytes <= room(_SPILLED):
+    if n_bytes <= budget_share(_SPILLED):
         return np.empty(shape, kind)
     with tempfile.TemporaryFile() as file:
         file.truncate(n_bytes)

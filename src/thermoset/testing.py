@@ -16,8 +16,6 @@ from thermoset.rows import ArrayRows, sorted_order
 from thermoset.scores import Score, ScoreLike, resolve
 from thermoset.uniforms import Randomness, stream
 
-__all__ = ["ScoreReport", "check_score"]
-
 _SIGMAS = 5
 _SPLITS, _CONFORMAL, _EVALUATION, _ALPHA = 100, 100, 300, 0.1
 _CLASSES = 10

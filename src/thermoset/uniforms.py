@@ -1,12 +1,8 @@
 """u, the number that randomises a row's set: a hash, so that the same row has the same u wherever it is met.
 
-A row's own u comes from the seed and a coarse key of the row: how far the second, third and fourth largest logits lie
-below the largest, in steps of 1/157. The key does not see the last bits of the logits, which the same network gives
-differently on another machine or in another batch. Any fixed function of the row keeps the law of coverage:
-exchangeability is all it needs.
-
-Where rows have ids, u comes from the seed and the id alone, whatever the logits. In a sweep it comes from the seed, the
-trial and the number of the row.
+It comes from the seed and a coarse key of the row, which does not see the last bits of the logits: the same network
+gives them differently on another machine or in another batch. With ids it comes from the seed and the id alone, and in
+a sweep from the seed, the trial and the number of the row. Any fixed function of the row keeps the law of coverage.
 """
 
 import hashlib

@@ -4,7 +4,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -18,8 +18,6 @@ from thermoset.errors import InputError
 from thermoset.kernels import ENTRIES
 from thermoset.quoting import quoted
 from thermoset.scores import LAC, RAPS
-
-__all__ = ["Job", "WarmedUp", "warmup"]
 
 Job = Literal["all", "predict"]
 
@@ -145,12 +143,12 @@ def _measure() -> None:
     scores("aps", rows)
     limit_scores(rows, "cold")
     worst_slab(np.ones(rows.logits.shape, dtype=bool), np.zeros(len(rows), dtype=int), rows.logits, directions=2)
+    common: dict[str, Any] = {"temperatures": [1.0, 2.0], "alphas": [0.2], "trials": 2, "cp_fraction": 0.4}
     for evaluation in ("drawn", "integrated"):
-        sweep(rows, temperatures=[1.0, 2.0], alphas=[0.2], trials=2, cp_fraction=0.4, evaluation=evaluation)
-    asked = [metric.name for metric in METRICS.values() if metric.is_asked]
-    sweep(rows, temperatures=[1.0], alphas=[0.2], trials=2, cp_fraction=0.4, metrics=asked)
-    sweep(rows, temperatures=[1.0], alphas=[0.2], trials=2, cp_fraction=0.4, grouping="class")
-    sweep(rows, temperatures=[1.0], alphas=[0.2], trials=2, cp_fraction=0.4, grouping="cluster")
+        sweep(rows, evaluation=evaluation, **common)
+    sweep(rows, metrics=[metric.name for metric in METRICS.values() if metric.is_asked], **common)
+    for grouping in ("class", "cluster"):
+        sweep(rows, grouping=grouping, **common)
 
 
 _STEPS: dict[str, Callable[[], object]] = {

@@ -424,7 +424,7 @@ def test_a_turn_of_temperatures_is_let_go_at_once(monkeypatch):
         return shares
 
     monkeypatch.setattr(job, "label_parts", watched)
-    monkeypatch.setattr(job, "room", lambda _: 1)
+    monkeypatch.setattr(job, "budget_share", lambda _: 1)
     gc.collect()
     gc.disable()
     try:

@@ -23,7 +23,7 @@ import numpy as np
 from thermoset import kernels
 from thermoset.arrays import Block, Floats, Ints, as_float64
 from thermoset.data import Logits
-from thermoset.rows import Progress, block_rows, map_rows, room, run_tasks
+from thermoset.rows import Progress, block_rows, budget_share, map_rows, run_tasks
 from thermoset.uniforms import stream
 
 FOLDS = 5
@@ -230,7 +230,7 @@ def try_correction(
     data: Logits, labels: Ints, temperature: float, random_state: int, progress: Progress | None = None
 ) -> ClassTrial:
     """Cross-validate class corrections of labelled rows, and fit the best one if it passes."""
-    rows, most = np.arange(len(data)), max(min(_MOST_NUMBERS, room(4) // 8) // data.n_classes, 1)
+    rows, most = np.arange(len(data)), max(min(_MOST_NUMBERS, budget_share(4) // 8) // data.n_classes, 1)
     if len(rows) > most:
         rows = np.sort(stream(random_state, "rows of the class correction").permutation(rows)[:most])
     logs = log_probabilities(data if len(rows) == len(data) else data.take(rows), temperature)

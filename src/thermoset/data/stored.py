@@ -10,7 +10,7 @@ from thermoset.arrays import Block, Ints
 from thermoset.data.groups import Groups
 from thermoset.data.logits import Logits, read_only
 from thermoset.errors import InputError
-from thermoset.rows import physical_memory, room
+from thermoset.rows import budget_share, physical_memory
 
 if TYPE_CHECKING:
     from thermoset.rows import Engine
@@ -144,7 +144,7 @@ class StoredLogits(Logits):
     """Logits in shards, larger than memory: taken wherever `Logits` are, and read in blocks of rows.
 
     `thermoset.open` makes them. Labels and class names are held in memory, the numbers are not; `logits` and `loaded`
-    read them all, if there is room. Splits depend on the numbers of rows alone, not on how rows are sharded.
+    read them all, if there is budget_share. Splits depend on the numbers of rows alone, not on how rows are sharded.
 
     Attributes
     ----------
@@ -190,7 +190,7 @@ class StoredLogits(Logits):
 
         What goes over rows many times, as fitting does, is then as fast as for rows that were loaded.
         """
-        small = self.n_rows * self.n_classes * self.dtype.itemsize <= room(4)
+        small = self.n_rows * self.n_classes * self.dtype.itemsize <= budget_share(4)
         return self.loaded() if small and self.engine is None else self
 
     def head(self, n_rows: int) -> Block:

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from thermoset.data import Logits
 
-__all__ = ["Glyphs", "load_glyphs"]
-
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Glyphs:

@@ -4,6 +4,7 @@ A sweep sorts rows once, computes the ingredients of label scores once per tempe
 almost for free: a trial only draws u, picks rows and an order statistic.
 """
 
+import math
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
@@ -11,7 +12,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from thermoset.arrays import Ints
 from thermoset.bounds import checked_seed, whole_number
 from thermoset.conformal.groupings import GroupingLike, resolve_grouping, text_of
 from thermoset.data import Logits, as_logits
@@ -22,7 +22,7 @@ from thermoset.metrics import asked_metrics, group_metrics
 from thermoset.quoting import quoted
 from thermoset.rows import MOST_THREADS, Progress, compiling, memory_budget, physical_memory
 from thermoset.scores import APS, SCORES, OwnScore, Score, ScoreLike, resolve
-from thermoset.sweeping.job import SweepJob, bytes_needed, run
+from thermoset.sweeping.job import SweepJob, run
 from thermoset.sweeping.protocol import (
     DEFAULT_GRID,
     PAPER_GRID,
@@ -147,14 +147,34 @@ def sweep(
         raise InputError(f"evaluation='integrated' needs a closed form, which {plain[0]!r} does not have. Use 'drawn'.")
     if plan.integrate and not randomized:
         raise InputError("evaluation='integrated' averages over u, but randomized=False has no u. Use 'drawn'.")
-    _check_room(bytes_needed(data, plan, count), count, plan)
-    _warn_about_conformal_rows(plan, len(protocol.split(len(data), 0).conformal), data.n_classes)
+    # the result and the counts; the loops keep to their budgets
+    needed = data.n_classes * count * 48 + math.prod(plan.shape) * len(plan.metrics) * count * 8
+    if needed > physical_memory():
+        raise InputError(
+            f"a sweep of {count:,} trials, {len(plan.temperatures):,} temperatures and {len(plan.alphas):,} levels "
+            f"needs about {needed / 2**30:,.0f} GiB of memory; got {physical_memory() / 2**30:,.0f}. Ask for less."
+        )
+    n_conformal = len(protocol.split(len(data), 0).conformal)
+    for alpha in plan.alphas:
+        if conformal_rank(n_conformal, alpha) > n_conformal:
+            warnings.warn(
+                f"alpha={alpha} needs at least {rows_needed(alpha)} conformal rows; got {n_conformal}. Every set will "
+                f"contain all {data.n_classes} classes: raise cp_fraction or alpha, or add rows.",
+                CoverageWarning,
+                stacklevel=2,
+            )
     if kind is None:
         _warm_up(plan)
     with memory_budget(memory):
         measured = run_any(data.within_budget(), plan, kind, count, protocol, progress)
     absent = np.count_nonzero(measured.counts == 0, axis=1)
-    _warn_about_classes(absent, data.n_classes)
+    if absent.any():
+        warnings.warn(
+            f"{int(absent.max())} of {data.n_classes} classes have no evaluation rows in some trial; class gaps omit "
+            "them. `absent_classes` counts them by trial.",
+            CoverageWarning,
+            stacklevel=2,
+        )
     settings = {
         "rows": len(data),
         "classes": data.n_classes,
@@ -173,6 +193,9 @@ def sweep(
     return Sweep(names, plan.temperatures, levels, measures, measured.values, absent, settings)
 
 
+_SHOWN = 4  # numbers of a parameter in a name
+
+
 def _name(score: Score) -> str:
     """Name of a score: that of the registry, or with the parameters that differ from its defaults."""
     for name, known in SCORES.items():
@@ -180,19 +203,14 @@ def _name(score: Score) -> str:
             return name
     if isinstance(score, OwnScore):
         return score.name
-    values = {field: getattr(score, field.name) for field in fields(score)}
-    given = ", ".join(f"{field.name}={_short(value)}" for field, value in values.items() if value != field.default)
-    return f"{score.name}({given})"
-
-
-def _short(value: object) -> str:
-    """A parameter as names show it: of many numbers, the first few."""
-    if not isinstance(value, tuple) or len(value) <= _SHOWN:
-        return str(value)
-    return f"({', '.join(map(str, value[:_SHOWN]))}, ...)"
-
-
-_SHOWN = 4
+    given = []
+    for field in fields(score):
+        value = getattr(score, field.name)
+        if value != field.default:
+            if isinstance(value, tuple) and len(value) > _SHOWN:
+                value = f"({', '.join(map(str, value[:_SHOWN]))}, ...)"
+            given.append(f"{field.name}={value}")
+    return f"{score.name}({', '.join(given)})"
 
 
 def _checked_methods(methods: Any) -> tuple[Score, ...]:
@@ -215,40 +233,10 @@ def _checked_alphas(alphas: Any) -> tuple[Alpha, ...]:
     return found
 
 
-def _check_room(needed: int, trials: int, plan: SweepJob) -> None:
-    if needed > physical_memory():
-        raise InputError(
-            f"a sweep of {trials:,} trials, {len(plan.temperatures):,} temperatures and {len(plan.alphas):,} levels "
-            f"needs about {needed / 2**30:,.0f} GiB of memory, but there are only "
-            f"{physical_memory() / 2**30:,.0f}. Ask for less."
-        )
-
-
 def _checked_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
     if value not in choices:
         raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
     return value
-
-
-def _warn_about_classes(absent: Ints, n_classes: int) -> None:
-    if absent.any():
-        warnings.warn(
-            f"{int(absent.max())} of {n_classes} classes have no evaluation rows in some trial; class gaps omit them. "
-            "`absent_classes` counts them by trial.",
-            CoverageWarning,
-            stacklevel=3,
-        )
-
-
-def _warn_about_conformal_rows(plan: SweepJob, n_conformal: int, n_classes: int) -> None:
-    for alpha in plan.alphas:
-        if conformal_rank(n_conformal, alpha) > n_conformal:
-            warnings.warn(
-                f"alpha={alpha} needs at least {rows_needed(alpha)} conformal rows; got {n_conformal}. Every set will "
-                f"contain all {n_classes} classes: raise cp_fraction or alpha, or add rows.",
-                CoverageWarning,
-                stacklevel=3,
-            )
 
 
 def _warm_up(plan: SweepJob) -> None:

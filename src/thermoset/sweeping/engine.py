@@ -87,11 +87,6 @@ class LabelParts:
         return pairs(value[0], self.ties(score, j, rows, u))
 
 
-def saturation_of(score: Score) -> float:
-    """The mass from which on values of a score count as 1; infinite for scores that are no masses."""
-    return kernels.SATURATED if score.terms.code in (kernels.APS, kernels.RAPS) else np.inf
-
-
 def label_parts(
     rows: SortedRows, labels: Ints, temperatures: Floats, *, n_jobs: int | None = None,
     progress: Progress | None = None,
@@ -297,9 +292,9 @@ def _divided_statistics(
     for t, numbers in enumerate(map(as_int64, rows)):
         scores = pairs(values[t], labels.ties(score, j, numbers, u[t]))
         for a, alpha in enumerate(alphas):
-            made = grouping.divide(scores, own[numbers], n_classes, alpha, seed)
-            kept = slice(None) if made.rows is None else made.rows
-            q = grouping.thresholds(scores[kept], own[numbers][kept], made.group_of_class, [alpha], score)
+            division = grouping.divide(scores, own[numbers], n_classes, alpha, seed)
+            kept = slice(None) if division.rows is None else division.rows
+            q = grouping.thresholds(scores[kept], own[numbers][kept], division.group_of_class, [alpha], score)
             found[:, a, :, t] = as_floats(q[0])
     return found
 

@@ -20,7 +20,7 @@ from thermoset.rows import (
     sum_rows,
 )
 from thermoset.scores import Score
-from thermoset.sweeping.engine import LabelParts, Trials, saturation_of
+from thermoset.sweeping.engine import LabelParts, Trials
 
 FIXED_POINT = 2.0**28
 """Expected counts are summed in 64-bit integers of this unit: their order cannot matter."""
@@ -55,7 +55,8 @@ def solve_thresholds(labels: LabelParts, score: Score, j: int, targets: Floats, 
     """
     lines = labels.lines(score, j)
     low, own, steps, part = lines
-    unit, bound = score.terms.unit, saturation_of(score)
+    unit = score.terms.unit
+    bound = kernels.SATURATED if score.terms.code in (kernels.APS, kernels.RAPS) else np.inf
     ranks = np.arange(len(low))
     drawn = randomized and score.uses_u
     if not drawn:

@@ -1,12 +1,10 @@
 """A sweep as a job: which trials are drawn, what is counted of every set, and the loops over temperatures.
 
-Temperatures are taken in turns whose arrays fit a budget of bytes, so that memory does not grow with them. What is
-counted serves classes, groups, strata of confidence and sizes of sets in one pass over the rows. Strata of confidence
-need a temperature: T* is fitted once, by NLL on all rows, and the strata are cut once on all rows as well, so that they
-are the same parts in every trial. No threshold sees T*, and coverage is that of evaluation rows alone.
+Temperatures are taken in turns whose arrays fit a budget of bytes, so that memory does not grow with them. Strata of
+confidence need a temperature: T* is fitted once on all rows, so that strata are the same in every trial. No threshold
+sees T*, and coverage is that of evaluation rows alone.
 """
 
-import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +19,7 @@ from thermoset.errors import BoundWarning
 from thermoset.levels import Alpha, exact_level
 from thermoset.metrics import SIZE_STRATA, Metric, SetCounts, swept_metrics
 from thermoset.metrics.counts import N_STRATA, confidence_strata
-from thermoset.rows import Progress, SortedRows, part_of, room, thread_count
+from thermoset.rows import Progress, SortedRows, budget_share, part_of, thread_count
 from thermoset.scores import BEYOND, NeverEmpty, Score
 from thermoset.sweeping.engine import (
     Counted,
@@ -68,13 +66,8 @@ class SweepJob:
 
     def turns(self, bytes_of_one: int, parts: int) -> list[slice]:
         """Temperatures whose arrays, of so many bytes each, fit one of so many parts of the budget."""
-        step = max(1, room(parts) // max(bytes_of_one, 1))
+        step = max(1, budget_share(parts) // max(bytes_of_one, 1))
         return [slice(start, start + step) for start in range(0, len(self.temperatures), step)]
-
-
-def bytes_needed(data: Logits, job: SweepJob, trials: int) -> int:
-    """About how much memory a sweep takes besides its input and the budgets of its loops: the result and the counts."""
-    return data.n_classes * trials * 48 + math.prod(job.shape) * len(job.metrics) * trials * 8
 
 
 @dataclass(frozen=True, eq=False)

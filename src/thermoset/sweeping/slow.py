@@ -1,9 +1,8 @@
 """A sweep of any scores: those whose sets are prefixes by the fast loops, others by fitting in every trial.
 
-A plain score may bend with u and with the rank as it likes, and what a score or a grouping learns before there is a
-threshold differs from trial to trial. So nothing is shared between trials: each costs a softmax and the score itself at
-every temperature. Sets with a threshold for each group of rows go this way too. A plain score that does not look at u
-and learns nothing gives a row the same scores in every trial: they are computed once for each temperature.
+Nothing is shared between trials there: each costs a softmax and the score itself at every temperature. Sets with a
+threshold for each group of rows go this way too. A plain score that does not look at u and learns nothing gives a row
+the same scores in every trial: they are computed once for each temperature.
 """
 
 from dataclasses import dataclass, replace
@@ -88,14 +87,14 @@ class _OneScore:
         data, at = self.data.take(rows), self.job.temperatures.tolist()
         found: list[list[tuple[Score, Pairs]]] = [[] for _ in at]
         for alphas in ([self.job.alphas[a] for a in places] for places in self._alike):
-            asked = Recipe(
+            recipe = Recipe(
                 self.job.scores[0],
                 alphas[0],
                 allow_empty=self.job.allow_empty,
                 grouping=self.grouping,
                 random_state=self.seed,
             )
-            learned = learn_from_some(asked, data)
+            learned = learn_from_some(recipe, data)
             score = learned.recipe.set_score
             of_rows = label_scores(data, self.measured.labels[rows], score, at, Randomness(given=u[rows]))
             for of_temperature, scores, temperature in zip(found, of_rows, at, strict=True):
