@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from parts import require
-from thermoset.metrics import noise_floor_of_counts, reliability_from_confidence
+from thermoset.metrics import reliability_from_confidence
 from thermoset.monitor.check import yardstick
 from thermoset.sweeping import Sweep
 
@@ -107,12 +107,10 @@ def every_figure():
     """Each function that draws a figure of the report, with something to draw."""
     table = reliability_from_confidence([0.55, 0.65, 0.95, 0.95], [True, False, True, True], n_bins=10)
     coverage = yardstick(np.array([100, 0, 400, 50]), np.array([95, 0, 200, 45]), promised=0.9)
-    floor = noise_floor_of_counts([50] * 10, 0.1)
     return {
         "reliability": lambda ax: plots.plot_reliability(table, ax=ax, title="T = 1"),
         "confidence": lambda ax: plots.plot_confidence(table, ax=ax),
         "sweep": lambda ax: plots.plot_sweep(swept(), "avg_size", ax=ax, ylabel="AvgSize"),
-        "noise_floor": lambda ax: plots.plot_noise_floor(floor, "avg_coverage_gap", ax=ax),
         "size_gap": lambda ax: plots.plot_size_gap(swept(), ax=ax, chosen=1.0),
         "class_coverage": lambda ax: plots.plot_class_coverage(coverage, ax=ax),
     }
@@ -125,15 +123,6 @@ def test_figures_save_as_png_pdf_and_svg(name, tmp_path):
     for kind, magic in (("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")):
         made.savefig(tmp_path / f"f.{kind}")
         assert (tmp_path / f"f.{kind}").read_bytes().startswith(magic)
-
-
-def test_the_noise_floor_reaches_from_its_mean_to_its_95_percent_point():
-    floor = noise_floor_of_counts([50] * 10, 0.1)
-    ax = plots.plot_noise_floor(floor, "top_coverage_gap", ax=drawn())
-    assert ax.lines[0].get_ydata()[0] == floor.top_mean
-    (band,) = ax.patches  # a polygon before Matplotlib 3.9, a rectangle since
-    box = band.get_window_extent().transformed(ax.transData.inverted())
-    assert (box.y0, box.y1) == pytest.approx((floor.top_mean, floor.top_95))
 
 
 def test_sizes_on_a_logarithmic_axis_have_ticks_one_can_read():
@@ -168,12 +157,6 @@ def test_size_against_gap_has_a_point_for_each_temperature_and_marks_the_chosen_
     assert [line.get_label() for line in ax.lines] == ["LAC", "APS", "Mondrian APS"]
     lac, aps, by_class = ax.lines
     assert (aps.get_color(), aps.get_marker()) == (by_class.get_color(), by_class.get_marker()) != lac.get_color()
-
-
-def test_confidence_is_drawn_as_counts():
-    table = reliability_from_confidence([0.55, 0.65, 0.95, 0.95], [True, False, True, True], n_bins=10)
-    ax = plots.plot_confidence(table, ax=drawn())
-    assert [bar.get_height() for bar in ax.patches] == table.count.tolist()
 
 
 def test_classes_stand_in_the_order_of_their_coverage_with_the_low_ones_apart():

@@ -74,11 +74,7 @@ _OTHER = _LOOKS[-1]
 
 
 def base_score(name: str) -> str:
-    """The score that a variant belongs to.
-
-    >>> base_score("raps(penalty=0.1)"), base_score("RAPS")
-    ('raps', 'raps')
-    """
+    """The score that a variant belongs to."""
     return name.partition("(")[0].partition(",")[0].strip().lower()
 
 
@@ -130,10 +126,6 @@ def placed_names(marks: Mapping[str, float], across: Callable[[float], float]) -
     `across` gives the pixels from the left end of the plot. The first name stands at the left of its mark if there is
     room, the others at the right; one that would reach the next mark stands above that one's name. Names of equal
     temperatures stand together.
-
-    >>> marks = {"T = 1": 1.0, "T*": 1.1, "T-hat": 1.2, "T_c": 1.2, "theory": 4.0}
-    >>> [(at.name, at.line, at.left) for at in placed_names(marks, lambda t: 50 * t)]
-    [('theory', 1, False), ('T-hat, T_c', 1, False), ('T*', 2, False), ('T = 1', 1, True)]
     """
     together: dict[float, list[str]] = {}
     for name, t in marks.items():
@@ -152,10 +144,6 @@ class PanelAxis:
     """An axis around some values, logarithmic where they span more than `wide` times the least of them.
 
     `room` is left free at both ends, in parts of the span; `right` beyond the values, in parts of the axis.
-
-    >>> axis = PanelAxis([1.0, 3.0], wide=8)
-    >>> axis.is_log, axis.part(2.0), [round(end, 2) for end in axis.ends]
-    (False, 0.5, [0.84, 3.16])
     """
 
     def __init__(self, values: Sequence[float], wide: float = math.inf, room: float = 0.08, right: float = 0) -> None:
@@ -180,11 +168,7 @@ class PanelAxis:
         return math.exp(at) if self.is_log else at
 
     def ticks(self, most: int, last: float) -> list[float]:
-        """Round numbers on the axis, up to `last` and about so many.
-
-        >>> PanelAxis([1.0, 3.0]).ticks(5, 3.0), PanelAxis([1.0, 90.0], wide=8).ticks(5, 90.0)
-        ([1.0, 1.5, 2.0, 2.5, 3.0], [1.0, 2.0, 5.0, 10.0, 20.0, 50.0])
-        """
+        """Round numbers on the axis, up to `last` and about so many."""
         low, high = self.value(0), min(last, self.value(1))
         if self.is_log:
             powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -205,12 +189,7 @@ class NameAside(NamedTuple):
 
 
 def names_aside(points: Mapping[str, tuple[float, float]], along: PanelAxis, gap: float) -> list[NameAside]:
-    """Names in the order of their points, as close to their heights as they can be with a gap (part of the panel).
-
-    >>> points = {"low": (1.0, 0.1), "a": (3.0, 0.5), "b": (2.0, 0.5)}
-    >>> [(at.name, round(at.name_y, 2)) for at in names_aside(points, PanelAxis([0.0, 1.0], room=0), gap=0.2)]
-    [('low', 0.1), ('b', 0.4), ('a', 0.6)]
-    """
+    """Names in the order of their points, as close to their heights as they can be with a gap (part of the panel)."""
     ordered = sorted(points.items(), key=lambda item: (item[1][1], item[1][0]))
     blocks: list[tuple[float, int]] = []  # names that touch, with the sum of where each wants the first of them
     for i, (_, (_, y)) in enumerate(ordered):

@@ -7,8 +7,6 @@ import reprlib
 import unicodedata
 from collections.abc import Sequence
 
-__all__ = ["Brief", "brief", "listing", "printable", "quoted", "reason"]
-
 MOST = 80
 """Characters shown of a name, a cell or a value; longer ones lose their middle."""
 
@@ -31,21 +29,14 @@ _OVERRIDES = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
 
 def quoted(value: object) -> str:
-    r"""Show a value as Python writes it, without control characters, shortened.
-
-    >>> print(quoted("cat\n\x1b[31m"), quoted("x" * 1000)[-5:], quoted([[["deep"]]]))
-    'cat\n\x1b[31m' xxxx' [[[...]]]
-    """
+    """Show a value as Python writes it, without control characters, shortened."""
     return re.sub(r"\s*\n\s*", " ", _SHORT.repr(value))  # an array is written on several lines
 
 
 def printable(text: str, most: int | None = None) -> str:
-    r"""Text with what cannot be shown, or changes what is next to it, written as escapes; cut if longer than `most`.
+    """Text with what cannot be shown, or changes what is next to it, written as escapes; cut if longer than `most`.
 
     That is control characters, ends of lines, bytes of no character, and overrides of the direction of writing.
-
-    >>> print(printable("a\nb\x1b[31m"), printable("x" * 100, most=8))
-    a\nb\x1b[31m xxxxx...
     """
     line = text if most is None else text[: most + 1]
     if not line.isprintable():
@@ -58,20 +49,12 @@ def _is_hidden(char: str) -> bool:
 
 
 def listing(names: Sequence[str], most: int = 5) -> str:
-    """The first names, and how many more there are.
-
-    >>> listing(["a", "b", "c"], most=2)
-    'a, b and 1 more'
-    """
+    """The first names, and how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def reason(error: object) -> str:
-    r"""What another library says (why something failed, what a type is called), in one line.
-
-    >>> reason(ValueError("bad\n  value"))
-    'bad value'
-    """
+    """What another library says (why something failed, what a type is called), in one line."""
     return printable(" ".join(str(error).split()), 160)
 
 
@@ -85,16 +68,7 @@ class Brief:
 
 
 def brief(record: object) -> str:
-    """A dataclass in a line or two: numbers and short words as they are, of all else what it is and how many.
-
-    >>> @dataclasses.dataclass
-    ... class Found:
-    ...     rows: int
-    ...     share: float
-    ...     names: tuple[str, ...]
-    >>> brief(Found(10, 0.123456789, ("a", "b")))
-    'Found(rows=10, share=0.1235, names=<2 items>)'
-    """
+    """A dataclass in a line or two: numbers and short words as they are, of all else what it is and how many."""
     told = [f"{field.name}={_told(getattr(record, field.name))}" for field in dataclasses.fields(record)]  # type: ignore[arg-type]
     return f"{type(record).__name__}({', '.join(told)})"
 

@@ -167,40 +167,24 @@ class AsTable:
 
 
 def number(value: float | None, spec: str = ".3f") -> str:
-    """A number of a cell; a dash where there is none.
-
-    >>> number(0.12345), number(None), number(float("nan")), number(1234, ",")
-    ('0.123', '-', '-', '1,234')
-    """
+    """A number of a cell; a dash where there is none."""
     return "-" if value is None or math.isnan(value) else format(value, spec)
 
 
 def plus_minus(value: float | None, reach: float | None, spec: str = ".3f") -> str:
-    """A number with what is added and subtracted for its interval.
-
-    >>> plus_minus(1.5, 0.25, ".2f"), plus_minus(1.5, None, ".2f")
-    ('1.50 ± 0.25', '1.50')
-    """
+    """A number with what is added and subtracted for its interval."""
     told = number(value, spec)
     return told if reach is None or math.isnan(reach) or told == "-" else f"{told} ± {reach:{spec}}"
 
 
 def interval(value: float | None, ends: tuple[float, float] | None, spec: str = ".3f") -> str:
-    """A number with the ends of its interval.
-
-    >>> interval(0.9, (0.85, 0.95), ".2f"), interval(0.9, None, ".2f")
-    ('0.90 (0.85 to 0.95)', '0.90')
-    """
+    """A number with the ends of its interval."""
     told = number(value, spec)
     return told if ends is None or told == "-" else f"{told} ({ends[0]:{spec}} to {ends[1]:{spec}})"
 
 
 def html_paragraphs(*texts: str) -> str:
-    """Texts, escaped, each in a paragraph.
-
-    >>> html_paragraphs("1 < 2")
-    '<p>1 &lt; 2</p>'
-    """
+    """Texts, escaped, each in a paragraph."""
     return "".join(f"<p>{html.escape(text)}</p>" for text in texts)
 
 

@@ -90,15 +90,6 @@ def test_several_files_and_little_memory_give_the_same_file(tuned, call, new, tm
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
 
 
-def test_scores_are_kept_unless_they_are_not_wanted(tuned, call, new, tmp_path):
-    call("adapt", tuned.path, new, "--out", tmp_path / "with.json")
-    call("adapt", tuned.path, new, "--out", tmp_path / "without.json", "--no-scores")
-    with_scores, without = (ts.TwoTemperaturePredictor.load(tmp_path / f"{name}.json") for name in ("with", "without"))
-    assert with_scores.document_.scores is not None
-    assert without.document_.scores is None
-    assert with_scores.threshold_ == without.threshold_
-
-
 def test_few_rows_warn_in_one_line(tuned, call, new, tmp_path):
     ts.save(tmp_path / "few.npz", ts.load(new).take(slice(0, 5)))
     done = call("adapt", tuned.path, tmp_path / "few.npz", "--out", tmp_path / "renewed.json")

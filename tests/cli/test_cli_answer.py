@@ -1,18 +1,11 @@
 """`thermoset answer`, and answers in `tune`, `check` and `predict`."""
 
 import json
-import subprocess
 
 import numpy as np
 import pytest
 
 import thermoset as ts
-from commands import COMMAND, Done
-
-
-def run(*arguments):
-    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False)
-    return Done(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.fixture
@@ -33,18 +26,18 @@ def judged(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl"])
-def test_rule_is_that_of_the_library(judged, suffix, tmp_path):
-    given = ["--score", "confidence", "--right", "correct", "--error", "0.1", "--out", str(tmp_path / "rule.json")]
-    done = run("answer", str(tmp_path / f"judged.{suffix}"), *given)
+def test_rule_is_that_of_the_library(command, judged, suffix, tmp_path):
+    given = ["--score", "confidence", "--right", "correct", "--error", "0.1", "--out", tmp_path / "rule.json"]
+    done = command("answer", tmp_path / f"judged.{suffix}", *given)
     assert done.returncode == 0, done.stderr
     rule = ts.AnswerRule.load(tmp_path / "rule.json")
     assert rule.claims_ == ts.AnswerRule("error<=0.1", "0.95").fit(*judged[:2]).claims_
     assert f"{rule.claims_[0].share:.1%}" in done.stdout
 
 
-def test_groups_have_rules_of_their_own(judged, tmp_path):
-    given = ["--score", "confidence", "--right", "correct", "--error", "0.1", "--out", str(tmp_path / "rule.json")]
-    done = run("answer", str(tmp_path / "judged.csv"), *given, "--groups", "doc_type", "--joint")
+def test_groups_have_rules_of_their_own(command, judged, tmp_path):
+    given = ["--score", "confidence", "--right", "correct", "--error", "0.1", "--out", tmp_path / "rule.json"]
+    done = command("answer", tmp_path / "judged.csv", *given, "--groups", "doc_type", "--joint")
     assert done.returncode == 0, done.stderr
     rule = ts.AnswerRule.load(tmp_path / "rule.json")
     assert rule.group_names_ == ("invoice", "letter, long")
@@ -54,17 +47,17 @@ def test_groups_have_rules_of_their_own(judged, tmp_path):
 @pytest.mark.parametrize(
     "change", [{"--score": "nothing"}, {"--right": "doc_type"}, {"--error": "2"}, {"--score": "doc_type"}]
 )
-def test_bad_input_is_refused_and_nothing_written(judged, change, tmp_path):
-    options = {"--score": "confidence", "--right": "correct", "--error": "0.1", "--out": str(tmp_path / "rule.json")}
+def test_bad_input_is_refused_and_nothing_written(command, judged, change, tmp_path):
+    options = {"--score": "confidence", "--right": "correct", "--error": "0.1", "--out": tmp_path / "rule.json"}
     given = [part for pair in (options | change).items() for part in pair]
-    done = run("answer", str(tmp_path / "judged.csv"), *given)
+    done = command("answer", tmp_path / "judged.csv", *given)
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "rule.json").exists()
 
 
 @pytest.fixture(scope="module")
-def tuned(tmp_path_factory):
+def tuned(command, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tuned")
     rng = np.random.default_rng(0)
     labels = rng.integers(6, size=5000)
@@ -73,9 +66,9 @@ def tuned(tmp_path_factory):
     ts.save(folder / "fresh.npz", ts.Logits(logits[4000:], labels[4000:]))
     wrong = np.where(rng.random(1000) < 0.3, (labels[4000:] + 1) % 6, labels[4000:])
     ts.save(folder / "bad.npz", ts.Logits(logits[4000:] + 1e-9, wrong))
-    done = run(
-        "tune", str(folder / "val.npz"), "--method", "lac", "--prefer", "small", "--answer", "error<=0.05",
-        "--review", "size>3", "--out", str(folder / "out"), "--no-report",
+    done = command(
+        "tune", folder / "val.npz", "--method", "lac", "--prefer", "small", "--answer", "error<=0.05",
+        "--review", "size>3", "--out", folder / "out", "--no-report",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return folder, done.stdout
@@ -88,13 +81,13 @@ def test_tune_says_who_answers_what(tuned):
     assert f"{predictor.answer_.share:.1%}" in screen
 
 
-def test_check_fails_on_wrong_answers_where_asked(tuned):
+def test_check_fails_on_wrong_answers_where_asked(command, tuned):
     folder, _ = tuned
-    model = str(folder / "out" / "predictor.json")
-    good = run("check", model, str(folder / "fresh.npz"), "--fail-on", "answers", "--json")
+    model = folder / "out" / "predictor.json"
+    good = command("check", model, folder / "fresh.npz", "--fail-on", "answers", "--json")
     assert good.returncode == 0, good.stdout
     found = json.loads(good.stdout)["answers"]
     assert found["answered"] + json.loads(good.stdout)["rows"] == found["rows"] == 1000
-    bad = run("check", model, str(folder / "bad.npz"), "--fail-on", "answers", "--json")
+    bad = command("check", model, folder / "bad.npz", "--fail-on", "answers", "--json")
     assert bad.returncode == 1
     assert json.loads(bad.stdout)["answers"]["p_value"] < 0.001

@@ -1,5 +1,6 @@
 """`thermoset check` as a user runs it: its exit codes, its sentences, and its JSON."""
 
+import io
 import json
 import re
 import subprocess
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 
 import thermoset as ts
-from kinds import of_probabilities
+from law import generated
+from thermoset.cli.output import Screen
+from thermoset.cli.promises import show_check
 
 pytestmark = pytest.mark.slow
 
@@ -170,14 +173,6 @@ def test_json_is_the_librarys_report_and_nothing_else(command, tuned, shuffled):
     assert told["class_names"] == list(ts.load(tuned.fresh).classes)
 
 
-def test_json_of_a_good_check(call, tuned):
-    done = call("check", tuned.path, tuned.fresh, "--json")
-    assert (done.returncode, done.stderr) == (0, "")
-    told = json.loads(done.stdout)
-    assert told == tuned.predictor.check(ts.load(tuned.fresh)).to_json_dict()
-    assert (told["ok"], told["broken"]) == (True, [])
-
-
 def test_absent_and_masked_classes(call, tuned, tmp_path):
     fresh = ts.load(tuned.fresh)
     some = fresh.take(np.flatnonzero(fresh.labels < 2)[:50])
@@ -197,57 +192,22 @@ def test_absent_and_masked_classes(call, tuned, tmp_path):
     assert "nan" not in done.stdout
 
 
-def test_probabilities_by_name(call, tuned, tmp_path):
-    fresh = ts.load(tuned.fresh)
-    np.savez(tmp_path / "probs.npz", probs=ts.calibration.probabilities(fresh, 1.0), labels=fresh.labels)
-    predictor = of_probabilities(tuned.predictor)
-    predictor.save(tmp_path / "p.json")
-    asked = ("check", tmp_path / "p.json", tmp_path / "probs.npz", "--json")
-    call(*asked).assert_refused("no array called 'logits'")
-    told = json.loads(call(*asked, "--probabilities").stdout)
-    assert told == predictor.check(ts.load(tmp_path / "probs.npz", probabilities=True)).to_json_dict()
-
-
 # --- bad input ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("names", ["class", "coverage", "classes,ece", "Classes"])
-def test_an_unknown_name_to_fail_on_is_refused(call, tuned, names):
-    done = call("check", tuned.path, tuned.fresh, "--fail-on", names)
+def test_an_unknown_name_to_fail_on_is_refused(call, tuned):
+    done = call("check", tuned.path, tuned.fresh, "--fail-on", "classes,ece")
     done.assert_refused("fail_on accepts ")
-    assert repr(names.rpartition(",")[2]) in done.stderr
-
-
-def test_an_unknown_name_in_a_process_of_its_own(command, tuned):
-    command("check", tuned.path, tuned.fresh, "--fail-on", "size", "--json").assert_refused("got 'size'")
+    assert "'ece'" in done.stderr
 
 
 def test_rows_that_cannot_be_checked_are_refused(call, tuned, tmp_path):
     fresh = ts.load(tuned.fresh)
-    hole = fresh.logits.copy()
-    hole[3, 0] = np.nan
-    files = {
-        "bare": ({"logits": fresh.logits}, "check needs labels"),
-        "hole": ({"logits": hole, "labels": fresh.labels}, "logits[3, 0] is NaN"),
-        "narrow": ({"logits": fresh.logits[:, :3], "labels": fresh.labels % 3}, "X has 3 features"),
-        "renamed": (
-            {"logits": fresh.logits, "labels": fresh.labels, "classes": ["wolf", *fresh.classes[1:]]},
-            "column 0 is 'wolf' where it had 'ant'",
-        ),
-    }
-    for name, (arrays, message) in files.items():
-        np.savez(tmp_path / f"{name}.npz", **arrays)
-        call("check", tuned.path, tmp_path / f"{name}.npz", "--json").assert_refused(message)
+    narrow = {"logits": fresh.logits[:, :3], "labels": fresh.labels % 3}
+    for arrays, message in (({"logits": fresh.logits}, "check needs labels"), (narrow, "X has 3 features")):
+        np.savez(tmp_path / "bad.npz", **arrays)
+        call("check", tuned.path, tmp_path / "bad.npz", "--json").assert_refused(message)
     call("check", tuned.path, tmp_path / "none.npz").assert_refused("there is no such file")
-
-
-def test_a_predictor_that_is_none_is_refused(call, tuned, tmp_path):
-    call("check", tmp_path / "none.json", tuned.fresh).assert_refused("there is no such file")
-    (tmp_path / "cut.json").write_bytes(tuned.path.read_bytes()[:500])
-    call("check", tmp_path / "cut.json", tuned.fresh, "--json").assert_refused("is not a JSON document, or is damaged")
-    edited = json.loads(tuned.path.read_bytes()) | {"alpha": "0.5"}
-    (tmp_path / "edited.json").write_text(json.dumps(edited))
-    call("check", tmp_path / "edited.json", tuned.fresh).assert_refused("its checksum does not match")
 
 
 # --- on a terminal --------------------------------------------------------------------------------------------------
@@ -288,3 +248,48 @@ def test_an_output_that_cannot_be_written_is_no_broken_promise(tuned):
     )
     assert done.returncode == 2
     assert "the output cannot be written" in done.stderr
+
+
+# --- groups of rows -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def of_sites():
+    logits, labels = generated(3000, 4, signal=0.0, seed=0)
+    sites = np.array([f"site {code}\x1b[31m" for code in np.arange(3000) % 7])
+    hard = np.where(np.arange(3000) % 7 == 3, 12.0, 0.0)[:, None]
+    logits = logits + hard * np.random.default_rng(1).normal(size=logits.shape)
+    return ts.Logits(logits, labels, groups=sites)
+
+
+def shown(report):
+    text = io.StringIO()
+    show_check(Screen(file=text, width=100), report)
+    return text.getvalue()
+
+
+def test_a_check_shows_the_lowest_groups(of_sites):
+    fitted, fresh = of_sites.split(0.5)
+    plain = ts.TwoTemperaturePredictor("lac", 0.2, prefer="small").fit(fitted)
+    text = shown(plain.check(fresh))
+    assert "1 of 7 groups have coverage significantly below 0.8 (not promised for any). The lowest:" in text
+    assert "site 3\\x1b[31m" in text
+    assert "\x1b" not in text
+    assert "PASS: coverage is consistent with the promised" in text
+    by_group = ts.TwoTemperaturePredictor("lac", 0.2, prefer="small", grouping="group").fit(fitted)
+    text = shown(by_group.check(fresh))
+    assert "0 of 7 groups have coverage significantly below 0.8 (promised for each)" in text
+    text = shown(plain.check(fresh.logits, fresh.labels))
+    assert "groups" not in text
+
+
+def test_a_group_that_fell_back_has_no_p_value(of_sites):
+    fitted, fresh = of_sites.split(0.5)
+    options = {"prefer": "small", "grouping": "group", "fallback": "pooled"}
+    by_group = ts.TwoTemperaturePredictor("lac", 0.2, **options).fit(fitted)
+    named = ["mars"] * 40 + np.asarray(fresh.groups)[40:].tolist()
+    labels = np.where(np.arange(1500) < 40, fresh.logits.argmin(axis=1), fresh.labels)
+    text = shown(by_group.check(fresh.logits, labels, groups=named))
+    (line,) = [line for line in text.splitlines() if line.strip().startswith("mars")]
+    assert line.split()[1] == "40"
+    assert line.split()[-2] == "to", "the interval is the last column that is filled"

@@ -106,14 +106,6 @@ def test_what_does_not_fit_together(call, tuned, shards, tmp_path):
     assert names_in(tmp_path) == ["in"]
 
 
-def test_a_bar_over_all_shards(call, monkeypatch, tuned, shards, tmp_path):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    asked = ("predict", tuned.path, shards, "--format", "csv", "--out")
-    assert "Predicting" in call(*asked, tmp_path / "a").stderr
-    assert call(*asked, tmp_path / "b", "--quiet").stderr == ""
-
-
 # --- the other commands ---------------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""`thermoset tune` as a user runs it, and the help of all commands."""
+"""`thermoset tune` and `thermoset report` as a user runs them, and the help of all commands."""
 
 import io
 import json
@@ -58,15 +58,6 @@ def test_the_predictor_is_the_librarys(tuned, fitted, tmp_path):
     assert tuned.path.read_bytes() == saved(fitted, tmp_path / "api.json")
 
 
-def test_the_temperature_comes_from_one_half_and_the_threshold_from_the_other(tuned):
-    data, made = ts.load(tuned.val), tuned.predictor
-    calibration, conformal = data.split("0.5", random_state=tuned.seed)
-    assert made.temperature_ == ts.TemperatureScaler().fit(calibration).temperature_
-    sets = ts.ConformalClassifier.of(made.document_.recipe).fit(conformal)
-    assert made.threshold_ == sets.threshold_
-    assert np.array_equal(made.predict_set(data), sets.predict_set(data))
-
-
 @pytest.mark.long
 def test_the_seed_decides_every_byte_and_threads_none(command, tmp_path):
     # 100 classes: blocks of 655 rows, so that there is work for two threads in each half
@@ -78,12 +69,6 @@ def test_the_seed_decides_every_byte_and_threads_none(command, tmp_path):
     one, two = ((tmp_path / str(threads) / "predictor.json").read_bytes() for threads in (1, 2))
     assert one == two
     assert json.loads(one)["recipe"]["random_state"] == 8
-
-
-def test_another_seed_draws_another_split(call, tuned, tmp_path):
-    assert call("tune", tuned.val, "--out", tmp_path, "--seed", 4, "--no-report").returncode == 0
-    other = ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json").document_
-    assert other.provenance.calibration_sha256 != tuned.predictor.document_.provenance.calibration_sha256
 
 
 # --- the screen -----------------------------------------------------------------------------------------------------
@@ -296,34 +281,6 @@ def test_every_option_reaches_the_predictor(call, tuned, tmp_path, option):
     assert f"T-hat = {want.temperature_sets_:.3f}" in done.words
 
 
-def test_options_together_in_a_process_of_their_own(command, tuned, tmp_path):
-    done = command(
-        "tune", tuned.val, "--out", tmp_path / "made", "--alpha", "0.2", "--method", "aps", "--prefer", "size<=0.5",
-        "--grouping", "class", "--deterministic", "--no-empty", "--objective", "ece", "--seed", "11",
-        "--calibration-fraction", "0.4", "--quiet", "--no-report",
-    )  # fmt: skip
-    assert done.returncode == 0, done
-    assert done.stderr.startswith("thermoset: warning: no temperature meets size<=0.5 with 95% confidence")
-    assert done.stderr.count("\n") == 1
-    made = ts.TwoTemperaturePredictor.load(tmp_path / "made" / "predictor.json").document_
-    assert (made.alpha, made.recipe.method.name, made.provenance.prefer) == ("0.2", "aps", "size<=0.5")
-    assert (made.recipe.grouping, len(made.pool_rows), made.recipe.seed) == ("class", 6, None)
-    assert (made.recipe.allow_empty, made.provenance.objective, made.recipe.random_state) == (False, "ece", 11)
-    assert made.provenance.calibration_rows == 800  # 0.4 of 2,000
-    assert "coverage by class" in " ".join(done.stdout.split())
-
-
-def test_probabilities_by_name(call, tmp_path):
-    logits, labels = generated(600, 4, signal=0.2)
-    np.savez(tmp_path / "probs.npz", probs=probabilities(logits / 5), labels=labels)
-    asked = ("tune", tmp_path / "probs.npz", "--out", tmp_path / "made", "--no-report")
-    call(*asked).assert_refused("no array called 'logits'")
-    assert not (tmp_path / "made").exists()
-    assert call(*asked, "--probabilities").returncode == 0
-    want = ts.TwoTemperaturePredictor().fit(ts.load(tmp_path / "probs.npz", probabilities=True))
-    assert (tmp_path / "made" / "predictor.json").read_bytes() == saved(want, tmp_path / "api.json")
-
-
 @pytest.mark.parametrize("budget", ["size<=0.5", "gap<=0"])
 def test_a_budget_that_cannot_be_met_is_a_warning(call, tuned, tmp_path, budget):
     done = call("tune", tuned.val, "--out", tmp_path, "--prefer", budget, "--no-report")
@@ -347,21 +304,12 @@ def test_too_few_conformal_rows_are_a_warning(call, tmp_path):
 
 BAD = [
     (("--method", "apps"), "method must be a score object or one of"),
-    (
-        ("--prefer", "tiny"),
-        "prefer must be 'small', 'even', 'protect', or a bound",
-    ),
-    (("--prefer", "0.3"), "got '0.3'"),
-    (("--prefer", "nan"), "got 'nan'"),
-    (("--prefer", "size<=0"), "a size budget must be a positive number of labels, from 1e-09 to 1e+09; got 'size<=0'"),
-    (("--prefer", "gap<=2"), "a gap budget must be a number from 0 to 1; got 'gap<=2'"),
+    (("--prefer", "tiny"), "prefer must be 'small', 'even', 'protect', or a bound"),
     (("--prefer", "gap<=0.1", "--grouping", "class"), "needs one threshold for all classes"),
-    (("--alpha", "2"), "alpha must be a number strictly between 0 and 1"),
     (("--alpha", "x"), "of at most 100 digits; got 'x'"),
     (("--alpha", "0.001"), "needs at least 1998 rows"),
-    (("--calibration-fraction", "1"), "calibration_fraction must be a number strictly between 0 and 1"),
     (("--calibration-fraction", "0.0001"), "has no row"),
-    (("--seed", "-1"), "random_state must be a whole number"),
+    (("--objective", "best"), "--objective"),
 ]
 
 
@@ -371,38 +319,12 @@ def test_bad_options_are_one_line_exit_code_2_and_no_file(call, tuned, tmp_path,
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("option", ["--objective", "--grouping"])
-def test_unknown_choices_are_refused(call, tuned, tmp_path, option):
-    done = call("tune", tuned.val, "--out", tmp_path / "made", option, "best")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert option in done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-def bad_files():
+def test_bad_rows_are_one_line_exit_code_2_and_no_file(call, tmp_path):
     logits, labels = generated(40, 3)
-    hole = logits.copy()
-    hole[7, 2] = np.nan
-    return {
-        "unlabelled": ({"logits": logits}, "needs labels"),
-        "NaN": ({"logits": hole, "labels": labels}, "logits[7, 2] is NaN"),
-        "too few rows": ({"logits": logits[:8], "labels": labels[:8]}, "needs at least 18 rows"),
-        "one row": ({"logits": logits[:1], "labels": labels[:1]}, "has no row"),
-        "label too large": ({"logits": logits, "labels": labels + 5}, "must be in 0..2"),
-    }
-
-
-@pytest.mark.parametrize(("arrays", "message"), bad_files().values(), ids=bad_files())
-def test_bad_rows_are_one_line_exit_code_2_and_no_file(call, tmp_path, arrays, message):
-    np.savez(tmp_path / "bad.npz", **arrays)
-    call("tune", tmp_path / "bad.npz", "--out", tmp_path / "made").assert_refused(message)
-    assert [path.name for path in tmp_path.iterdir()] == ["bad.npz"]
-
-
-def test_bad_input_in_a_process_of_its_own(command, tmp_path):
-    done = command("tune", tmp_path / "none.npz", "--out", tmp_path / "made")
-    done.assert_refused(f"{tmp_path / 'none.npz'}: there is no such file")
-    assert list(tmp_path.iterdir()) == []
+    for arrays, message in (({}, "needs labels"), ({"labels": labels + 5}, "must be in 0..2")):
+        np.savez(tmp_path / "bad.npz", logits=logits, **arrays)
+        call("tune", tmp_path / "bad.npz", "--out", tmp_path / "made").assert_refused(message)
+        assert [path.name for path in tmp_path.iterdir()] == ["bad.npz"]
 
 
 def test_a_folder_that_cannot_be_made_is_refused_before_the_work(call, tuned, tmp_path):
@@ -456,3 +378,37 @@ def test_scores_are_kept_unless_they_are_not_wanted(call, tuned, tmp_path):
     done = call("tune", tuned.val, "--out", tmp_path, "--no-scores", "--no-report", "--prefer", "small")
     assert done.returncode == 0, done
     assert ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json").document_.scores is None
+
+
+# --- the page -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def drawable():
+    for module in ("vl_convert", "jinja2"):
+        require(module, "report")
+
+
+def test_report_writes_the_page_of_the_library_and_tune_writes_one_beside_the_predictor(
+    drawable, tuned, command, tmp_path
+):
+    from thermoset.report import build_report, render_page
+
+    out = tmp_path / "fresh.html"
+    done = command("report", tuned.path, tuned.fresh, "--out", out, "--trials", 3, "--name", "some <rows>", "--quiet")
+    assert (done.returncode, done.stdout) == (0, f"Wrote {out}\n"), done.stderr
+    report = build_report(tuned.predictor, ts.load(tuned.fresh), name="some <rows>", trials=3)
+    assert out.read_text(encoding="utf-8") == render_page(report)
+    text = (tuned.folder / "report.html").read_text(encoding="utf-8")
+    assert text.startswith("<!DOCTYPE html>")
+    assert f"{tuned.predictor.temperature_sets_:.3f}" in text
+
+
+def test_other_files_and_the_rows_that_set_the_threshold_are_refused(drawable, tuned, call, tmp_path):
+    call("report", tuned.path, tuned.fresh, "--out", tmp_path / "page.txt").assert_refused("must be an HTML file")
+    call("report", tuned.path, tuned.fresh, "--out", tmp_path).assert_refused("must be an HTML file")
+    _, conformal = ts.load(tuned.val).split("0.5", random_state=tuned.seed)
+    ts.save(tmp_path / "conformal.npz", conformal)
+    done = call("report", tuned.path, tmp_path / "conformal.npz", "--out", tmp_path / "r.html", "--quiet")
+    done.assert_refused("rows that set the threshold")
+    assert not (tmp_path / "r.html").exists()

@@ -8,20 +8,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from thermoset.arrays import Floats
-from thermoset.errors import MissingExtraError
 from thermoset.looks import COLOURS, placed_names, score_looks
-from thermoset.metrics import METRICS, NoiseFloor, ReliabilityTable
+from thermoset.metrics import METRICS, ReliabilityTable
 from thermoset.monitor.report import CoverageTable
 from thermoset.sweeping import Sweep, mean_over_trials, standard_error
-
-try:
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
-except ModuleNotFoundError as error:
-    raise MissingExtraError.of("matplotlib", "plot", "drawing figures") from error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -149,24 +144,6 @@ def plot_sweep(
         ax.set_xscale("log")
     mark_temperatures(ax, {name: mark for name, mark in marks.items() if t[0] < mark < t[-1]})
     ax.set(xlabel="temperature T", ylabel=METRICS[metric].title if ylabel is None else ylabel)
-    return ax
-
-
-def plot_noise_floor(
-    floor: NoiseFloor, metric: Literal["top_coverage_gap", "avg_coverage_gap"], *, ax: "Axes"
-) -> "Axes":
-    """What a class gap shows by chance alone, behind its curve: the mean (dashed), and a band to the 95% point.
-
-    >>> from thermoset.metrics import noise_floor_of_counts
-    >>> _, (ax,) = figure(1)
-    >>> floor = noise_floor_of_counts([50] * 10, alpha=0.1)
-    >>> bool(plot_noise_floor(floor, "top_coverage_gap", ax=ax).get_lines()[0].get_ydata()[0] == floor.top_mean)
-    True
-    """
-    key = {"top_coverage_gap": "top", "avg_coverage_gap": "avg"}[metric]
-    mean, high = (getattr(floor, f"{key}_{what}") for what in ("mean", "95"))
-    ax.axhspan(mean, high, color=INK, alpha=0.12, linewidth=0, zorder=0)
-    ax.axhline(mean, color=INK, linewidth=0.8, linestyle="--", zorder=0)
     return ax
 
 

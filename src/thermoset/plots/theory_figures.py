@@ -1,18 +1,17 @@
-"""Figures of the theory: the bounds, margins and last indices by score, shares of rows, what moves sizes, peaks."""
+"""Figures of the theory: the bounds, margins and last indices by score, shares of rows, what moves sizes."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, ScalarFormatter
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from thermoset.looks import COLOURS, SCORE_LOOKS, score_looks
+from thermoset.looks import COLOURS, SCORE_LOOKS
 from thermoset.metrics import METRICS
 from thermoset.paper.theory import (
     ClassCoverage,
-    ClassPeaks,
     Explanation,
     RankLimit,
     SizeSlopes,
@@ -157,36 +156,6 @@ def plot_class_gap(found: ClassCoverage, limit: RankLimit, *, ax: "Axes") -> "Ax
     return ax
 
 
-def plot_critical(found: ClassPeaks, *, ax: "Axes", n_classes: int, peaks: Mapping[str, float]) -> "Axes":
-    """Critical temperature against the number of classes: the theory's curve, and what subsets of the classes show.
-
-    >>> sizes, none = np.array([5, 10]), np.zeros((2, 1), dtype=bool)
-    >>> found = ClassPeaks(sizes, critical_temperature(sizes), measured=np.array([[1.9], [1.7]]), at_edge=none)
-    >>> _, (ax,) = figure(1)
-    >>> plot_critical(found, ax=ax, n_classes=20, peaks={"APS": 1.6}).get_xlabel()
-    'classes C'
-    """
-    sizes = np.unique(np.geomspace(2, max(1000, n_classes), 300).round().astype(int))
-    ax.plot(sizes, critical_temperature(sizes), color=INK, linewidth=1.6, label="theory: minimum of b(T), from C alone")
-    grey = COLOURS[-1]  # colours of scores are theirs
-    kinds = (False, grey, "measured, subsets of the classes"), (True, "white", "at an edge of the grid")
-    for edge, face, name in kinds:
-        size, repeat = np.nonzero(found.at_edge == edge)
-        if size.size:
-            ax.plot(
-                found.n_classes[size], found.measured[size, repeat], "o", color=grey, markersize=4.5,
-                markerfacecolor=face, label=name,
-            )  # fmt: skip
-    for look, (name, temperature) in zip(score_looks(list(peaks)), peaks.items(), strict=True):
-        ax.plot(n_classes, temperature, look.marker, color=look.colour, markersize=6, label=f"measured, {name}")
-    ax.set_xscale("log")
-    ax.xaxis.set_major_formatter(ScalarFormatter())
-    ax.set(xlabel="classes C", ylabel="critical temperature")
-    ax.set_ylim(bottom=0.9)
-    ax.legend(frameon=False, fontsize="small")
-    return ax
-
-
 def bound_figure(n_classes: int | None = None) -> Figure:
     """Both bounds for 10, 100 and 1000 classes, and for the user's number if it is another.
 
@@ -284,23 +253,6 @@ def slopes_figure(explanation: Explanation) -> Figure:
     plot_class_gap(explanation.classes, explanation.limit, ax=right)
     for ax in (left, right):
         _legend_above(ax)
-    return made
-
-
-def critical_figure(found: ClassPeaks, explanation: Explanation) -> Figure:
-    """Critical temperatures: the theory's curve over C, these data's peaks, and those of subsets of their classes.
-
-    >>> from thermoset.paper.theory import explain, peaks_by_classes
-    >>> rng = np.random.default_rng(0)
-    >>> labels = rng.integers(0, 20, size=1000)
-    >>> logits, grid = 3 * (rng.normal(size=(1000, 20)) + 3 * np.eye(20)[labels]), [0.5, 1, 2, 4]
-    >>> found = peaks_by_classes(logits, labels, [5], temperatures=grid, repeats=1, trials=2)
-    >>> critical_figure(found, explain(logits, labels, temperatures=grid, trials=2)).axes[0].get_ylabel()
-    'critical temperature'
-    """
-    made, (ax,) = figure(1)
-    peaks = {name.upper(): explanation.peaks[name].temperature for name in ("aps", "raps")}
-    plot_critical(found, ax=ax, n_classes=explanation.n_classes, peaks=peaks)
     return made
 
 

@@ -1,7 +1,7 @@
 """Collecting every number of the page, from the public functions that compute them."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -76,10 +76,8 @@ def roles_of(data: Logits, made: Document, split_by: Any = None) -> Roles:
     Rows that set the threshold are refused otherwise. Rows that are new to it, and calibration rows, all judge, and are
     halved at random for the comparison of temperatures.
     """
-    matched = find_leakage(made, data)
-    seen = fingerprint(data)
-    split = find_split(data, made, split_by)
-    if split is not None:
+    matched, seen = find_leakage(made, data), fingerprint(data)
+    if (split := find_split(data, made, split_by)) is not None:
         return Roles(seen, "calibration", split[0], split[1], split[0])
     if matched.conformal.leaked:
         raise InputError(
@@ -138,7 +136,7 @@ def build_report(
     ('fresh', 500, 500)
     """
     require_fitted(predictor)
-    made, steps = predictor.document_, _Steps(progress)
+    made = predictor.document_
     if made.shift is not None:
         raise InputError(
             "a report needs a predictor for the class shares it was fitted on; this one was adapted to a label shift. "
@@ -161,13 +159,12 @@ def build_report(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         known = predictor._inference
-        curves, conditional = _sweeps(known.correct(data), made, alphas, trials, steps)
+        curves, conditional = _sweeps(known.correct(data), made, alphas, trials, progress)
         # Not `predictor.check`, which refuses calibration rows: the page says that it is they who judge.
         sets, check = predictor.predict_set(judged), check_rows(known, judged, judged_labels)
         grid = (curves if made.grouping is None else conditional).temperatures.tolist()
         rows, u = known.correct(reference), known.drawn_before(reference, None)
         models = dict(zip(grid, fitted_at(ConformalClassifier.of(made.recipe), grid, rows, u=u), strict=True))
-        steps.reach(0.85)
         return Report(
             name=name,
             document=made,
@@ -183,30 +180,18 @@ def build_report(
             critical=critical_temperature(data.n_classes),
             calibrations=_calibrations(known, judged if roles.origin == "fresh" else reference),
             sets=set_facts(sets, judged_labels, judged.groups),
-            examples=_examples(predictor, models, compared, roles, alphas, images or {}),
-            movements=movements(predictor, models, compared),
+            examples=_examples(predictor, models, compared, roles.compared, alphas, images or {}),
+            movements=_movements(predictor, models, compared),
             notes=tuple(dict.fromkeys(str(warning.message) for warning in caught)),
             risk=_risk(known, judged),
         )
 
 
-class _Steps:
-    """Progress of work in parts, in hundredths of the whole."""
-
-    def __init__(self, progress: Progress | None) -> None:
-        self._progress = progress
-        self._share = 0.0
-
-    def reach(self, share: float) -> None:
-        """Tell that this share of the work is done."""
-        self._share = share
-        if self._progress is not None:
-            self._progress(round(100 * share), 100)
-
-    def until(self, share: float) -> Progress:
-        """What to tell the progress of a part to that ends at this share."""
-        start = self._share
-        return lambda done, total: self.reach(start + (share - start) * done / total)
+def _part(progress: Progress | None, start: float, end: float) -> Progress | None:
+    """The progress of a part of the work, in hundredths of the whole."""
+    if progress is None:
+        return None
+    return lambda done, total: progress(round(100 * (start + (end - start) * done / total)), 100)
 
 
 def _alphas(made: Document, n_reference: int) -> tuple[float, ...]:
@@ -215,43 +200,47 @@ def _alphas(made: Document, n_reference: int) -> tuple[float, ...]:
     return tuple(sorted({float(exact_level(made.recipe.alpha)), *common}))
 
 
-def _sweeps(data: Logits, made: Document, alphas: tuple[float, ...], trials: int, steps: _Steps) -> tuple[Sweep, Sweep]:
+def _sweeps(
+    data: Logits, made: Document, alphas: tuple[float, ...], trials: int, progress: Progress | None
+) -> tuple[Sweep, Sweep]:
     """Curves with global thresholds by method, the predictor's first, and with thresholds by class."""
-    recipe = made.recipe
-    own, kind = recipe.score, recipe.grouping
+    recipe, kind = made.recipe, made.recipe.grouping
     marks = [1.0, made.temperature, made.temperature_sets, *([] if made.choice.peak is None else [made.choice.peak])]
     # Next to other sets, thresholds by class are shown at the marked temperatures and at the predictor's level only.
     grid = np.unique(marks if kind is None else [*default_grid(made.temperature, coarse=True), *marks])
     affordable = _BY_CLASS_CELLS // (data.n_rows * data.n_classes * len(grid))
-    shared: dict[str, Any] = {
-        "calibration_fraction": 0,
-        "cp_fraction": _CONFORMAL_PART,
-        "random_state": recipe.random_state,
-        "randomized": recipe.randomized,
-        "allow_empty": recipe.allow_empty,
-    }
     curves: dict[str, Any] = {
         "temperatures": np.unique([*default_grid(made.temperature), *marks]),
-        "methods": [own, *(SCORES[name] for name in ("lac", "aps", "raps") if SCORES[name] != own)],
+        "methods": [recipe.score, *(SCORES[name] for name in ("lac", "aps", "raps") if SCORES[name] != recipe.score)],
         "alphas": alphas,
         "trials": trials,
-        "progress": steps.until(0.7 if kind is None else 0.2),
+        "progress": _part(progress, 0, 0.7 if kind is None else 0.2),
     }
     conditional: dict[str, Any] = {
         "temperatures": grid,
-        "methods": [own],
-        "alphas": [float(exact_level(made.recipe.alpha))] if kind is None else alphas,
+        "methods": [recipe.score],
+        "alphas": [float(exact_level(recipe.alpha))] if kind is None else alphas,
         "trials": max(1, min(trials, _BY_CLASS_TRIALS, affordable)),
         "grouping": kind or "class",
+        "progress": _part(progress, 0.7 if kind is None else 0.2, 0.9),
     }
-    # Both have much the same to warn of; the page notes what it is about the predictor's own kind of sets.
-    with warnings.catch_warnings():
-        warnings.simplefilter("always" if kind is None else "ignore")
-        by_method = sweep(data, **curves, **shared)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore" if kind is None else "always")
-        by_class = sweep(data, **conditional, **shared, progress=steps.until(0.8))
-    return by_method, by_class
+    found = []
+    for asked, is_own in ((curves, kind is None), (conditional, kind is not None)):
+        with warnings.catch_warnings():
+            # Both have much the same to warn of; the page notes what it is about the predictor's own kind of sets.
+            warnings.simplefilter("always" if is_own else "ignore")
+            found.append(
+                sweep(
+                    data,
+                    **asked,
+                    calibration_fraction=0,
+                    cp_fraction=_CONFORMAL_PART,
+                    random_state=recipe.random_state,
+                    randomized=recipe.randomized,
+                    allow_empty=recipe.allow_empty,
+                )
+            )
+    return found[0], found[1]
 
 
 def _floors(data: Logits, alphas: tuple[float, ...]) -> dict[float, NoiseFloor]:
@@ -259,21 +248,6 @@ def _floors(data: Logits, alphas: tuple[float, ...]) -> dict[float, NoiseFloor]:
     rows = np.bincount(data.require_labels("a report"), minlength=data.n_classes)
     evaluated = np.ceil(rows * (1 - _CONFORMAL_PART)).astype(np.int64)
     return {alpha: noise_floor_of_counts(evaluated, alpha) for alpha in alphas}
-
-
-def _examples(
-    predictor: TwoTemperaturePredictor,
-    models: Mapping[float, ConformalClassifier],
-    compared: Logits,
-    roles: Roles,
-    alphas: tuple[float, ...],
-    images: Mapping[int, NDArray[np.generic]],
-) -> Examples:
-    """Some of the compared rows, with pictures if there are any."""
-    drawn = np.flatnonzero(np.isin(roles.compared, list(images)))
-    allowed = drawn if drawn.size else np.arange(len(compared))
-    places = pick_examples(predictor.set_sizes(compared), allowed, _EXAMPLES)
-    return sets_of_examples(predictor, models, compared.take(places), roles.compared[places], alphas, images)
 
 
 def _risk(known: Inference, judged: Logits) -> tuple[RiskPoint, ...]:
@@ -292,9 +266,8 @@ def _risk(known: Inference, judged: Logits) -> tuple[RiskPoint, ...]:
 def _calibrations(known: Inference, judged: Logits) -> tuple[Reliability, ...]:
     """Confidence before calibration, after one temperature, and after all steps where there are more."""
     made = known.document
-    plain = made.correction is None and made.confidence_map is None
     before = _calibration(judged, "T = 1", CalibratedSoftmax(1.0))
-    if plain:
+    if made.correction is None and made.confidence_map is None:
         return before, _calibration(judged, "T*", known.softmax)
     alone = _calibration(judged, "T* alone", CalibratedSoftmax(made.plain_temperature))
     return before, alone, _calibration(known.correct(judged), "all steps", known.softmax)
@@ -326,18 +299,11 @@ _PAIRS = 30
 
 
 def set_facts(sets: Bools, labels: Ints, groups: Groups | None = None) -> SetFacts:
-    """Sizes, mean size by class, and the most frequent pairs.
-
-    >>> sets = np.array([[1, 1, 0], [1, 1, 1], [0, 1, 0]], dtype=bool)
-    >>> facts = set_facts(sets, labels=np.array([0, 2, 2]))
-    >>> facts.sizes.tolist(), facts.class_sizes.tolist(), facts.pairs[0]
-    ([0, 1, 1, 1], [2.0, nan, 2.0], LabelPair(first=0, second=1, count=2))
-    """
+    """Sizes, mean size by class, and the most frequent pairs."""
     sizes = np.count_nonzero(sets, axis=1)
-    n_classes = sets.shape[1]
     return SetFacts(
         sizes=np.bincount(sizes),
-        class_sizes=_mean_sizes(sizes, labels, n_classes),
+        class_sizes=_mean_sizes(sizes, labels, sets.shape[1]),
         group_sizes=None if groups is None else _mean_sizes(sizes, groups.codes, len(groups.names)),
         pairs=label_pairs(sets),
     )
@@ -349,12 +315,8 @@ def _mean_sizes(sizes: Ints, codes: Ints, count: int) -> Floats:
     return np.asarray(np.divide(total, rows, out=np.full(count, np.nan), where=rows > 0))
 
 
-def label_pairs(sets: Bools, most: int = _PAIRS) -> tuple[LabelPair, ...]:
-    """The pairs of labels that most sets hold together, the most frequent first.
-
-    >>> label_pairs(np.array([[True, False, True], [True, True, True]]), most=2)
-    (LabelPair(first=0, second=2, count=2), LabelPair(first=0, second=1, count=1))
-    """
+def label_pairs(sets: Bools) -> tuple[LabelPair, ...]:
+    """The pairs of labels that most sets hold together, the most frequent first."""
     n_classes = sets.shape[1]
     together = np.zeros((n_classes, n_classes), dtype=np.int64)
     for start in range(0, len(sets), _BLOCK):
@@ -362,11 +324,11 @@ def label_pairs(sets: Bools, most: int = _PAIRS) -> tuple[LabelPair, ...]:
         together += (block.T @ block).astype(np.int64)
     first, second = np.triu_indices(n_classes, 1)
     counts = together[first, second]
-    best = np.argsort(-counts, kind="stable")[:most]
+    best = np.argsort(-counts, kind="stable")[:_PAIRS]
     return tuple(LabelPair(int(first[i]), int(second[i]), int(counts[i])) for i in best if counts[i])
 
 
-def movements(
+def _movements(
     predictor: TwoTemperaturePredictor, models: Mapping[float, ConformalClassifier], compared: Logits
 ) -> tuple[Movement, ...]:
     """How many sets grow, stay and shrink from T = 1 to T*, and to T-hat; `models` by temperature.
@@ -380,55 +342,48 @@ def movements(
         own = temperature == made.temperature_sets
         return predictor.set_sizes(compared) if own else models[temperature].set_sizes(rows, u=u)
 
-    before = sizes_at(1.0)
-    after = {name: (t, sizes_at(t)) for name, t in (("T*", made.temperature), ("T-hat", made.temperature_sets))}
-    return tuple(
-        Movement(
-            name,
-            temperature,
-            grown=int(np.count_nonzero(sizes > before)),
-            same=int(np.count_nonzero(sizes == before)),
-            shrunk=int(np.count_nonzero(sizes < before)),
-        )
-        for name, (temperature, sizes) in after.items()
-    )
+    before, found = sizes_at(1.0), []
+    for name, temperature in (("T*", made.temperature), ("T-hat", made.temperature_sets)):
+        change = np.sign(sizes_at(temperature) - before)
+        found.append(Movement(name, temperature, *(int(np.count_nonzero(change == sign)) for sign in (1, 0, -1))))
+    return tuple(found)
 
 
 def pick_examples(sizes: Ints, allowed: Ints, count: int) -> Ints:
-    """Places of rows with small, middling and large sets, from `allowed` ones.
-
-    >>> pick_examples(np.array([5, 1, 3, 2, 9]), np.array([0, 1, 2, 3]), count=3).tolist()
-    [1, 3, 0]
-    """
+    """Places of rows with small, middling and large sets, from `allowed` ones."""
     order = allowed[np.argsort(sizes[allowed], kind="stable")]
     if len(order) <= count:
         return order
     return order[np.linspace(0, len(order) - 1, count).astype(np.int64)]
 
 
-def sets_of_examples(
+def _examples(
     predictor: TwoTemperaturePredictor,
     models: Mapping[float, ConformalClassifier],
-    shown: Logits,
+    compared: Logits,
     rows: Ints,
-    alphas: Sequence[float],
+    alphas: tuple[float, ...],
     images: Mapping[int, NDArray[np.generic]],
 ) -> Examples:
-    """Sets of some rows under each model, by temperature, at each level; those of the predictor where it has them."""
-    made, known = predictor.document_, predictor._inference
+    """Some of the compared rows, with pictures if there are any, and their sets under each model, by temperature.
+
+    `rows` are their numbers. At T-hat and the predictor's level the sets are its own.
+    """
+    drawn = np.flatnonzero(np.isin(rows, list(images)))
+    places = pick_examples(predictor.set_sizes(compared), drawn if drawn.size else np.arange(len(compared)), _EXAMPLES)
+    shown, made, known = compared.take(places), predictor.document_, predictor._inference
     answers, corrected, u = predictor.predict_arrays(shown), known.correct(shown), known.drawn_before(shown, None)
     swept = np.stack([model.predict_sets(corrected, alphas, u=u) for model in models.values()])
-    own = list(alphas).index(float(exact_level(made.recipe.alpha)))
-    place = {t: i for i, t in enumerate(models)}
+    own, place = alphas.index(float(exact_level(made.recipe.alpha))), {t: i for i, t in enumerate(models)}
     swept[place[made.temperature_sets], own] = answers.sets
     named = {"T = 1": 1.0, "T*": made.temperature, "T-hat": made.temperature_sets}
     return Examples(
-        rows=rows,
+        rows=rows[places],
         labels=shown.require_labels("a report"),
         predicted=answers.labels,
         confidence=answers.confidence,
         order=np.argsort(-corrected.logits, axis=1, kind="stable"),
         named={name: swept[place[t], own] for name, t in named.items()},
         swept=swept,
-        images=tuple(images.get(int(row)) for row in rows),
+        images=tuple(images.get(int(row)) for row in rows[places]),
     )

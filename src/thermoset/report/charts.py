@@ -74,11 +74,7 @@ def _looks(report: Report) -> Palette:
 
 
 def method_name(name: str) -> str:
-    """A method as papers print it.
-
-    >>> method_name("raps(penalty=0.1)")
-    'RAPS(penalty=0.1)'
-    """
+    """A method as papers print it."""
     head, bracket, rest = name.partition("(")
     return head.upper() + bracket + rest
 
@@ -292,12 +288,13 @@ def frontier(report: Report, metric: Front, looks: Palette) -> Spec:
             "rule", rows, clip=True, x=x("left"), x2=channel("right"), y=y("v"), color=looks.colour, strokeWidth=weight
         ),
     ]
-    if target is not None:
-        layers.append(layer("rule", [{"v": target}], **_DASHED, y=y("v")))
+    edge = across.value(1 - _FOR_NAMES)
+    if target is not None:  # as far as its name
+        line = [{"v": target, "left": across.value(0), "e": edge}]
+        layers.append(layer("rule", line, **_DASHED, x=x("left"), x2=channel("e"), y=y("v")))
 
     named = {_short(one): one for one in shown if one.names}
     points = {name: (one.outlook.size, getattr(one.outlook, metric)) for name, one in named.items()}
-    edge = across.value(1 - _FOR_NAMES)
     points |= {} if target is None else {f"target {target:g}": (edge, target)}
     names = [
         {"s": at.x, "v": at.y, "e": edge, "w": at.name_y, "n": at.name.replace("T-hat", "T\u0302")}

@@ -2,12 +2,14 @@
 
 import json
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from thermoset.monitor.evidence import confidence_sequence
 from thermoset.monitor.status import BatchRecord, MonitorStatus, TestStatus
-from thermoset.report.timeline import Span, Timeline, exact_intervals
+from thermoset.report.timeline import Timeline, exact_intervals
 from thermoset.report.vega import (
     Palette,
     Rows,
@@ -35,13 +37,6 @@ _LINE = 14  # pixels of a line of names above a panel
 _NAME = channel("n:N", title="batch")
 
 
-class Mark(NamedTuple):
-    """A batch that a line is drawn at, with a name above the panel."""
-
-    place: int
-    name: str
-
-
 def monitor_charts(status: MonitorStatus, timeline: Timeline) -> tuple[dict[str, Spec], Spec]:
     """Every chart by the id of its place on the page, and what the legends say."""
     with_labels, without = (_with_curve(status, timeline, kind) for kind in (LABELLED, UNLABELLED))
@@ -57,35 +52,21 @@ def monitor_charts(status: MonitorStatus, timeline: Timeline) -> tuple[dict[str,
     )
     if not status.batches:
         return {}, legend
-    charts: dict[str, Spec] = {}
+    charts = sizes_over_time(status, timeline) | {"trust": trust_over_time(timeline, trust)}
     if status.labelled:
-        charts["coverage"] = coverage_over_time(status, timeline, _marked(status))
+        charts["coverage"] = coverage_over_time(status, timeline)
     if with_labels:
         charts["evidence-labelled"] = evidence_over_time(with_labels, timeline, looks)
     if without:
         charts["evidence-unlabelled"] = evidence_over_time(without, timeline, looks)
         charts["drift"] = drift_by_batch(without, timeline, looks)
-    charts |= sizes_over_time(status, timeline)
-    charts["trust"] = trust_over_time(timeline, trust)
     return charts, legend
 
 
 def _with_curve(status: MonitorStatus, timeline: Timeline, kind: tuple[str, ...]) -> list[TestStatus]:
     """Tests of one kind that have evidence for some batch."""
-    return [
-        test
-        for test in status.tests
-        if test.name in kind and any(log_evidence(batch, test.name) is not None for batch in timeline.batches)
-    ]
-
-
-def _marked(status: MonitorStatus) -> list[Mark]:
-    """Batches that the chart of coverage marks: where it most likely changed, and where it first gave an alarm."""
-    tests = [test for test in status.tests if test.name in LABELLED]
-    first = [test.crossed_batch for test in tests if test.crossed_batch is not None]
-    first += [place for test in tests for place in test.change_batches[:1]]
-    found = [] if status.since is None else [Mark(status.since, "most likely change")]
-    return [*found, *([Mark(min(first), "first alarm")] if first else [])]
+    some = {name for name in kind if any(log_evidence(batch, name) is not None for batch in timeline.batches)}
+    return [test for test in status.tests if test.name in some]
 
 
 def _across(timeline: Timeline) -> Spec:
@@ -101,17 +82,22 @@ def _across(timeline: Timeline) -> Spec:
 # ---- coverage --------------------------------------------------------------------------------------------------------
 
 
-def coverage_over_time(status: MonitorStatus, timeline: Timeline, found: Iterable[Mark]) -> Spec:
+def coverage_over_time(status: MonitorStatus, timeline: Timeline) -> Spec:
     """Coverage of each batch with its exact interval; the mean so far with its confidence sequence; the promise."""
     x = _across(timeline)
-    points = _covered([span for span in timeline.spans() if span.labelled])
+    spans = [span for span in timeline.spans() if span.labelled]
+    ends = exact_intervals([span.hits for span in spans], [span.labelled for span in spans])
+    points: Rows = [
+        {"x": span.x, "n": span.name, "c": span.coverage, "lo": low, "hi": high, "r": span.labelled}
+        for span, (low, high) in zip(spans, filter(None, ends), strict=True)
+    ]
     running = _running(status, timeline)
     lowest = min(status.promised, *(row["c"] for row in points), *(row["c"] for row in running)) - 0.04
     scale = {"domain": [max(0.0, math.floor(20 * lowest) / 20), 1.0], "nice": False, "zero": False}
     y, low, promised = (channel(f"{field}:Q", title="coverage", scale=scale) for field in ("c", "lo", "v"))
     tips = [_NAME, tip("c", "coverage"), tip("lo", "95% from"), tip("hi", "to"), tip("r", "labelled rows", ",")]
     so_far = [_NAME, tip("c", "coverage so far"), tip("lo", "at any time from"), tip("hi", "to")]
-    lines, above = _batch_marks(found, timeline, x)
+    lines, above = _batch_marks(status, timeline, x)
     # A band of one batch has no width: its ends are drawn as a bar, next to the interval of the batch.
     wide: Spec = {"style": "band", "clip": True}
     narrow: Spec = {"style": "bar", "strokeWidth": 7, "opacity": 0.3, "xOffset": 9, "clip": True}
@@ -131,31 +117,31 @@ def coverage_over_time(status: MonitorStatus, timeline: Timeline, found: Iterabl
     )
 
 
-def _batch_marks(found: Iterable[Mark], timeline: Timeline, x: Spec) -> tuple[list[Spec], list[Spec]]:
-    """Dotted lines at batches, and their names above the panel: those on the left above those on their right."""
+def _batch_marks(status: MonitorStatus, timeline: Timeline, x: Spec) -> tuple[list[Spec], list[Spec]]:
+    """Where coverage most likely changed, and where it first gave an alarm: dotted lines, and names above the panel.
+
+    Names on the left stand above those on their right.
+    """
+    tests = [test for test in status.tests if test.name in LABELLED]
+    alarms = [test.crossed_batch for test in tests if test.crossed_batch is not None]
+    alarms += [place for test in tests for place in test.change_batches[:1]]
+    found = [] if status.since is None else [(status.since, "most likely change")]
+    found += [(min(alarms), "first alarm")] if alarms else []
     rules: list[Spec] = []
     names: list[Spec] = []
     first, last = timeline.places[0], timeline.places[-1]
-    for line, mark in enumerate(sorted(found, reverse=True), start=1):
-        at = timeline.places[mark.place]
+    for line, (place, name) in enumerate(sorted(found, reverse=True), start=1):
+        at = timeline.places[place]
         # A name stands on the right of its line where there is room on a telephone, too.
         left = at - first > (0.7 if line == 1 else 0.5) * (last - first)
         side: Spec = {"align": "right", "dx": -4} if left else {"align": "left", "dx": 4}
-        rows, up = [{"x": at, "n": mark.name}], -_LINE * line
+        rows, up = [{"x": at, "n": name}], -_LINE * line
         rules.append(layer("rule", rows, style="at", strokeDash=[2, 3], y=up, y2="height", x=x))
         names += [
             layer("text", rows, style=style, y=up, baseline="top", **side, x=x, text=channel("n:N"))
             for style in _ON_CLEAR
         ]
     return rules, names
-
-
-def _covered(spans: Sequence[Span]) -> Rows:
-    ends = exact_intervals([span.hits for span in spans], [span.labelled for span in spans])
-    return [
-        {"x": span.x, "n": span.name, "c": span.coverage, "lo": low, "hi": high, "r": span.labelled}
-        for span, (low, high) in zip(spans, filter(None, ends), strict=True)
-    ]
 
 
 def _running(status: MonitorStatus, timeline: Timeline) -> Rows:
@@ -166,11 +152,11 @@ def _running(status: MonitorStatus, timeline: Timeline) -> Rows:
     """
     counts = timeline.so_far()
     known = [i for i in timeline.steps() if counts[i][1]]
-    hits, rows = ([counts[i][j] for i in known] for j in (0, 1))
+    hits, rows = np.array([counts[i] for i in known]).T
     low, high = confidence_sequence(hits, rows, status.delta)
     return [
-        {"x": timeline.places[i], "n": timeline.name(i), "c": h / n, "lo": lo, "hi": hi}
-        for i, h, n, lo, hi in zip(known, hits, rows, low.tolist(), high.tolist(), strict=True)
+        {"x": timeline.places[i], "n": timeline.name(i), "c": counts[i][0] / counts[i][1], "lo": lo, "hi": hi}
+        for i, lo, hi in zip(known, low.tolist(), high.tolist(), strict=True)
     ]
 
 
@@ -315,12 +301,14 @@ def _fired(tests: Sequence[TestStatus], timeline: Timeline, along: Spec, y: Spec
     alarms: Rows = []
     changes: Rows = []
     for test in tests:
-        if test.crossed_batch is not None:
-            at = timeline.batches[test.crossed_batch]
-            value = max(test.log_bar, log_evidence(at, test.name) or test.log_bar) / _TEN
-            alarms.append(_event(test, test.crossed_batch, timeline) | {"v": value, "e": "first alarm"})
-        found = {"e": "the detector found a change"}
-        changes += [_event(test, place, timeline) | found for place in test.change_batches]
+
+        def event(place: int, what: str, title: str = test.title) -> dict[str, Any]:
+            return {"x": timeline.places[place], "n": timeline.name(place), "m": title, "e": what}
+
+        if (crossed := test.crossed_batch) is not None:
+            value = max(test.log_bar, log_evidence(timeline.batches[crossed], test.name) or test.log_bar) / _TEN
+            alarms.append(event(crossed, "first alarm") | {"v": value})
+        changes += [event(place, "the detector found a change") for place in test.change_batches]
     layers, told = [], {**along, "tooltip": _tips("what")}
     if alarms:
         layers.append(layer("point", alarms, shape="diamond", filled=True, size=190, opacity=1, y=y, **told))
@@ -329,10 +317,6 @@ def _fired(tests: Sequence[TestStatus], timeline: Timeline, along: Spec, y: Spec
         style: Spec = {"shape": "triangle-up", "filled": True, "size": 90, "opacity": 1, "yOffset": -6}
         layers.append(layer("point", changes, **style, **bottom, **told))
     return layers
-
-
-def _event(test: TestStatus, place: int, timeline: Timeline) -> dict[str, Any]:
-    return {"x": timeline.places[place], "n": timeline.name(place), "m": test.title}
 
 
 # ---- sets and confidence ---------------------------------------------------------------------------------------------

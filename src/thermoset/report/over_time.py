@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from thermoset.monitor.status import PLURALS, MonitorStatus, TestStatus
 from thermoset.quoting import printable
 from thermoset.report.monitor_charts import is_cut, log_evidence, monitor_charts
 from thermoset.report.shell import along, bar_start, filled, markup, number, shortened, write_html
-from thermoset.report.timeline import Span, Timeline, exact_intervals
+from thermoset.report.timeline import Timeline, exact_intervals, span_of
 from thermoset.report.words import monitor_words
 
 _MOST_PARTS, _MOST_BATCHES = 1000, 500  # lines of the tables; more would make the page too large to be sent
@@ -68,7 +69,7 @@ def write_monitor_page(status: MonitorStatus, path: str | os.PathLike[str], titl
 
 def _totals(status: MonitorStatus, timeline: Timeline) -> dict[str, Any]:
     """What the tiles show."""
-    whole = Span(0.0, "", timeline.batches)
+    whole = span_of(timeline.batches)
     alarms = [test.name for test in status.tests if test.crossed_batch is not None]
     return {
         "last": timeline.batches[-1] if timeline.batches else None,
@@ -89,7 +90,7 @@ def _tables(status: MonitorStatus, timeline: Timeline) -> dict[str, Any]:
     lows = [part.ends[0] for part in parts if part.ends[0] is not None]
     start = bar_start(np.array([status.promised, *lows]))
     return {
-        "kind": _Kind(status.part_kind, PLURALS[status.part_kind]),
+        "kind": {"one": status.part_kind, "many": PLURALS[status.part_kind]},
         "parts": parts,
         "part_alarms": sum(part.alarm for part in status.parts),
         "promised_parts": sum(part.promised for part in status.parts),
@@ -98,13 +99,6 @@ def _tables(status: MonitorStatus, timeline: Timeline) -> dict[str, Any]:
         "rows": _batches(timeline),
         "timed": any(batch.time is not None for batch in timeline.batches),
     }
-
-
-class _Kind(NamedTuple):
-    """What parts are called."""
-
-    one: str
-    many: str
 
 
 class _Line(NamedTuple):
@@ -131,11 +125,8 @@ def _parts(status: MonitorStatus) -> list[_Line]:
         )
         for i, part in enumerate(parts)
     ]
-    return sorted(lines, key=_urgency)[:_MOST_PARTS]
-
-
-def _urgency(line: _Line) -> tuple[bool, float, int]:
-    return not line.of.alarm, 2.0 if line.coverage is None else line.coverage, -line.of.rows
+    urgency = {line.place: 2.0 if line.coverage is None else line.coverage for line in lines}
+    return sorted(lines, key=lambda line: (not line.of.alarm, urgency[line.place], -line.of.rows))[:_MOST_PARTS]
 
 
 def _batches(timeline: Timeline) -> list[_Line]:
@@ -143,7 +134,7 @@ def _batches(timeline: Timeline) -> list[_Line]:
     batches = timeline.batches
     latest = range(len(batches) - 1, -1, -1)[:_MOST_BATCHES]
     ends = exact_intervals([batches[i].hits for i in latest], [batches[i].labelled for i in latest])
-    spans = [Span(0.0, timeline.name(i), batches[i : i + 1]) for i in latest]
+    spans = [span_of(batches[i : i + 1], timeline.name(i)) for i in latest]
     return [
         _Line(i, span.name, span, span.coverage, of or (None, None))
         for i, span, of in zip(latest, spans, ends, strict=True)
@@ -195,28 +186,20 @@ def _no_alarm(status: MonitorStatus) -> Any:
     return said.format(_share(status), number("head.labelled", status.labelled, ","), latest, _promised(status))
 
 
-def _too_low(status: MonitorStatus, timeline: Timeline, test: TestStatus) -> Any:
-    return _coverage_change(status, timeline, test, "below") + " Recalibrate."
-
-
-def _too_high(status: MonitorStatus, timeline: Timeline, test: TestStatus) -> Any:
-    return _coverage_change(status, timeline, test, "above") + " Recalibrate to get smaller sets."
-
-
-def _coverage_change(status: MonitorStatus, timeline: Timeline, test: TestStatus, side: str) -> Any:
+def _coverage_change(status: MonitorStatus, timeline: Timeline, test: TestStatus, side: str, advice: str = "") -> Any:
     """Coverage from the batch on where it most likely changed; over all rows where that is not known."""
     if status.since is None or status.after is None:
-        said = markup("Coverage is {} the promised {}: {} over {} labelled rows, first seen in {}.")
-        rows = number("head.labelled", status.labelled, ",")
-        return said.format(side, _promised(status), _share(status), rows, _batch(timeline, test.crossed_batch))
+        said = markup("Coverage is {} the promised {}: {} over {} labelled rows, first seen in {}.{}")
+        rows, seen = number("head.labelled", status.labelled, ","), _batch(timeline, test.crossed_batch)
+        return said.format(side, _promised(status), _share(status), rows, seen, advice)
     ends = (number("head.after.low", status.after_low), number("head.after.high", status.after_high))
     after = markup("{} ({} to {})").format(number("head.after", status.after), *ends)
     if status.before is None or status.since == 0:
-        said = markup("Coverage has been {} the promised {} from the start: {}.")
-        return said.format(side, _promised(status), after)
-    said = markup("Coverage went from {} to {}, {} the promised {}, since {}.")
-    before = number("head.before", status.before)
-    return said.format(before, after, side, _promised(status), _batch(timeline, status.since))
+        said = markup("Coverage has been {} the promised {} from the start: {}.{}")
+        return said.format(side, _promised(status), after, advice)
+    said = markup("Coverage went from {} to {}, {} the promised {}, since {}.{}")
+    before, since = number("head.before", status.before), _batch(timeline, status.since)
+    return said.format(before, after, side, _promised(status), since, advice)
 
 
 def _of_parts(status: MonitorStatus, timeline: Timeline, test: TestStatus) -> Any:
@@ -280,10 +263,10 @@ def _of_labels(status: MonitorStatus) -> Any:
     return said.format(share, rows, _promised(status))
 
 
-_ALARMS = {
-    "under": _too_low,
+_ALARMS: dict[str, Callable[[MonitorStatus, Timeline, TestStatus], Any]] = {
+    "under": partial(_coverage_change, side="below", advice=" Recalibrate."),
     "parts": _of_parts,
-    "over": _too_high,
+    "over": partial(_coverage_change, side="above", advice=" Recalibrate to get smaller sets."),
     "size": _of_sizes,
     "confidence": _of_confidence,
     "answers": _of_answers,

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.arrays import Bools
-from thermoset.conformal.groupings import resolve_grouping
+from thermoset.arrays import Bools, Floats
 from thermoset.io.files import need
 from thermoset.levels import exact_level
 from thermoset.metrics import METRICS
@@ -28,14 +27,8 @@ from thermoset.tuning.choice import alternatives, front_titles, is_stricter, tel
 
 _NORMAL = 1.96  # standard errors of a 95% interval
 _SHOWN_LABELS = 8  # of a set, and the true one; the others are counted
-_SWEEP_METRICS = (
-    "avg_size",
-    "marginal_coverage",
-    "top_coverage_gap",
-    "avg_coverage_gap",
-    "threshold",
-    "empty_share",
-)
+_SWEPT = ("avg_size", "marginal_coverage", "top_coverage_gap", "avg_coverage_gap", "threshold", "empty_share")
+_TITLES = {name: METRICS[name].title for name in _SWEPT}
 
 
 def write_page(report: Report, path: str | os.PathLike[str]) -> None:
@@ -60,7 +53,7 @@ def render_page(report: Report) -> str:
         measures={measure.name: measure for measure in report.document.measures},
         charts=charts.all_charts(report),
         panels=charts.TRADE_OFF,
-        titles=_titles(),
+        titles=_TITLES,
         series=charts.series_names(report),
         legend=charts.legend(report),
         instead=alternatives(report.document.choice),
@@ -73,13 +66,10 @@ def render_page(report: Report) -> str:
         level=lambda alpha: float(exact_level(alpha)),
         parts=list(_parts(report)),
         part_gaps=[(set_charts.PART_TITLES[of.by], of) for of in report.check.parts.gaps],
-        classes=_least_covered(report.check.classes),
+        classes=_covered(report.check.classes, report.class_name, report.sets.class_sizes),
         groups=_groups(report),
         kind=report.document.grouping,
         strip_from=set_charts.HEAT_STRIP_FROM,
-        bar_from=bar_start(report.check.classes.low),
-        along=partial(along, bar_start(report.check.classes.low)),
-        flagged=set(report.check.classes.under_covered.tolist()),
         table=list(_sweep_rows(report)),
         slider=_slider(report),
         at_hat=_at_hat(report),
@@ -91,7 +81,6 @@ def render_page(report: Report) -> str:
 def _headline(report: Report) -> Any:
     """What one gets, before how: labels in a set, how often it holds the truth, and how often for hard classes."""
     seen, outlook = report.check, report.document.choice.outlook
-    said = markup("Sets of {} labels on average hold the true label {} times in 100{}.")
     hard: Any = ""
     if outlook.worst_tenth is not None and not report.document.is_moved:
         tenth = number("head.worst_tenth", 100 * outlook.worst_tenth, ".0f")
@@ -100,49 +89,43 @@ def _headline(report: Report) -> Any:
         number("head.size", seen.avg_size, ".1f"),
         number("head.coverage", 100 * seen.marginal.coverage, ".0f"),
     )
-    return said.format(size, coverage, hard)
+    return markup("Sets of {} labels on average hold the true label {} times in 100{}.").format(size, coverage, hard)
 
 
 def _drawing(report: Report) -> Any:
     """The two branches, with the temperatures and the score of this predictor."""
     made, name = report.document, report.document.recipe.method.name
-    drawn = guideline(
-        f"T* = {made.temperature:.2f}",
-        f"T\u0302 = {made.temperature_sets:.2f}",
-        f"{name.upper()} score" if name in SCORE_WORDS else "score",
-        f"{1 - report.alpha:.4g} of {_promised_to(made.recipe.grouping)}",
-    )
-    return markup(drawn)
+    kind = made.grouping
+    to_whom = "rows" if kind is None or not kind.exact else f"each {kind.unit.split()[0]}"
+    score, covered = f"{name.upper()} score" if name in SCORE_WORDS else "score", f"{1 - report.alpha:.4g} of {to_whom}"
+    return markup(guideline(f"T* = {made.temperature:.2f}", f"T\u0302 = {made.temperature_sets:.2f}", score, covered))
 
 
-def _promised_to(grouping: str | None) -> str:
-    kind = resolve_grouping(grouping)
-    return "rows" if kind is None or not kind.exact else f"each {kind.unit.split()[0]}"
-
-
-class _Groups(NamedTuple):
-    """Groups of rows in the order of their table, with what the template shows of them."""
+class _Covered(NamedTuple):
+    """Classes or groups, the least covered first, those without rows last, with what the template shows of them."""
 
     table: CoverageTable
     order: list[int]
     low: set[int]
     name: Callable[[int], str]
+    sizes: Floats
+    bar_from: float
     along: Callable[[float], str]
 
 
-def _groups(report: Report) -> _Groups | None:
-    table = report.check.groups
-    if table is None:
+def _covered(table: CoverageTable, name: Callable[[int], str], sizes: Floats) -> _Covered:
+    order = np.lexsort((table.p_value, np.nan_to_num(table.coverage, nan=2.0))).tolist()
+    start = bar_start(table.low)
+    return _Covered(table, order, set(table.under_covered.tolist()), name, sizes, start, partial(along, start))
+
+
+def _groups(report: Report) -> _Covered | None:
+    """Groups that have rows; None without groups."""
+    table, sizes = report.check.groups, report.sets.group_sizes
+    if table is None or sizes is None:
         return None
-    order = [i for i in _least_covered(table) if table.rows[i]]
-    low, along_bar = set(table.under_covered.tolist()), partial(along, bar_start(table.low))
-    return _Groups(table, order, low, report.group_name, along_bar)
-
-
-def _least_covered(table: CoverageTable) -> list[int]:
-    """Classes or groups, the least covered first; those without rows last."""
-    order: list[int] = np.lexsort((table.p_value, np.nan_to_num(table.coverage, nan=2.0))).tolist()
-    return order
+    found = _covered(table, report.group_name, sizes)
+    return found._replace(order=[i for i in found.order if table.rows[i]])
 
 
 def _parts(report: Report) -> Any:
@@ -158,7 +141,7 @@ def _sweep_rows(report: Report) -> Any:
     """The predictor's own curve at its alpha: temperature, then each metric with two standard errors."""
     sweep = report.own
     found = {}
-    for metric in _SWEEP_METRICS:
+    for metric in _TITLES:
         trials = sweep.of_trials(metric, sweep.methods[0], report.alpha)
         found[metric] = list(zip(trials.mean(axis=-1).tolist(), (2 * standard_error(trials)).tolist(), strict=True))
     for i, t in enumerate(sweep.temperatures.tolist()):
@@ -175,10 +158,6 @@ def _at_hat(report: Report) -> dict[str, float]:
     }
 
 
-def _titles() -> dict[str, str]:
-    return {name: METRICS[name].title for name in _SWEEP_METRICS}
-
-
 def _slider(report: Report) -> dict[str, Any]:
     """What the script needs to show any temperature and level."""
     sweep, shown = report.own, report.examples
@@ -192,10 +171,10 @@ def _slider(report: Report) -> dict[str, Any]:
         "alphas": list(sweep.alphas),
         "alpha": report.alpha,
         "hat": report.document.temperature_sets,
-        "titles": _titles(),
+        "titles": _TITLES,
         "metrics": {
             metric: [[_plain(x) for x in sweep.curve(metric, sweep.methods[0], alpha)] for alpha in sweep.alphas]
-            for metric in _SWEEP_METRICS
+            for metric in _TITLES
         },
         "names": {y: report.short_name(y) for y in sorted(used)},
         "truth": shown.labels.tolist(),
@@ -218,16 +197,11 @@ def _listed(shown: Examples, i: int, members: Bools) -> list[int]:
 def _examples(report: Report) -> Any:
     """Example rows with what they show."""
     shown = report.examples
-    for i, row in enumerate(shown.rows.tolist()):
+    columns = shown.rows.tolist(), shown.labels.tolist(), shown.predicted.tolist(), shown.confidence.tolist()
+    for i, (row, truth, predicted, confidence) in enumerate(zip(*columns, strict=True)):
         sets = {name: _listed(shown, i, members[i]) for name, members in shown.named.items()}
-        yield {
-            "row": row,
-            "truth": int(shown.labels[i]),
-            "predicted": int(shown.predicted[i]),
-            "confidence": float(shown.confidence[i]),
-            "image": shown.images[i],
-            "sets": sets,
-        }
+        facts = {"row": row, "truth": truth, "predicted": predicted, "confidence": confidence, "sets": sets}
+        yield facts | {"image": shown.images[i]}
 
 
 def _picture(image: NDArray[np.generic]) -> str:

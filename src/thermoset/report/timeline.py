@@ -1,10 +1,9 @@
 """Batches along an axis: by time where every batch has one, else by number; of many, neighbours are put together."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,9 +16,8 @@ _MOST_SPANS = 120  # points of a chart that can still be distinguished
 _MOST_STEPS = 500  # points of a line; more cannot be seen
 
 
-@dataclass(frozen=True)
-class Span:
-    """A batch, or several that follow each other, as one point of a chart.
+class Span(NamedTuple):
+    """A batch, or several that follow each other, as one point of a chart; shares of labels are None without labels.
 
     `x` is its place on the axis: milliseconds since 1970, or the number of the batch.
     """
@@ -27,59 +25,33 @@ class Span:
     x: float
     name: str
     batches: tuple[BatchRecord, ...]
+    rows: int
+    labelled: int
+    hits: int
+    correct: int
+    coverage: float | None
+    accuracy: float | None
+    mean_size: float
+    mean_confidence: float
+    empty_share: float
 
-    @cached_property
-    def rows(self) -> int:
-        """Rows of all its batches."""
-        return sum(batch.rows for batch in self.batches)
 
-    @cached_property
-    def labelled(self) -> int:
-        """Rows with a label."""
-        return sum(batch.labelled for batch in self.batches)
-
-    @property
-    def hits(self) -> int:
-        """Labelled rows whose set holds the label."""
-        return sum(batch.hits for batch in self.batches)
-
-    @property
-    def correct(self) -> int:
-        """Labelled rows whose likeliest label is right."""
-        return sum(batch.correct for batch in self.batches)
-
-    @property
-    def coverage(self) -> float | None:
-        """Share of hits; None without labels."""
-        return self.hits / self.labelled if self.labelled else None
-
-    @property
-    def accuracy(self) -> float | None:
-        """Share of rows whose likeliest label is right; None without labels."""
-        return self.correct / self.labelled if self.labelled else None
-
-    @property
-    def mean_size(self) -> float:
-        """Mean number of labels in a set."""
-        return sum(batch.rows * batch.mean_size for batch in self.batches) / max(self.rows, 1)
-
-    @property
-    def mean_confidence(self) -> float:
-        """Mean confidence of the likeliest label."""
-        return sum(batch.rows * batch.mean_confidence for batch in self.batches) / max(self.rows, 1)
-
-    @property
-    def empty_share(self) -> float:
-        """Share of sets without a label."""
-        return sum(batch.empty for batch in self.batches) / max(self.rows, 1)
+def span_of(batches: tuple[BatchRecord, ...], name: str = "", x: float = 0.0) -> Span:
+    """Batches as one."""
+    rows, labelled, hits, correct, empty = (
+        sum(getattr(batch, key) for batch in batches) for key in ("rows", "labelled", "hits", "correct", "empty")
+    )
+    size, confidence = (
+        sum(batch.rows * getattr(batch, key) for batch in batches) / max(rows, 1)
+        for key in ("mean_size", "mean_confidence")
+    )
+    coverage, accuracy = (hits / labelled, correct / labelled) if labelled else (None, None)
+    counts = rows, labelled, hits, correct
+    return Span(x, name, batches, *counts, coverage, accuracy, size, confidence, empty / max(rows, 1))
 
 
 def exact_intervals(hits: Sequence[int], rows: Sequence[int]) -> list[Interval | None]:
-    """Exact 95% intervals of shares (Clopper and Pearson), None where there are no rows; all at once, which is fast.
-
-    >>> [ends and round(ends.low, 3) for ends in exact_intervals([0, 9], [0, 10])]
-    [None, 0.555]
-    """
+    """Exact 95% intervals of shares (Clopper and Pearson), None where there are no rows; all at once, which is fast."""
     if not rows:
         return []
     low, high = clopper_pearson(hits, rows)
@@ -92,14 +64,6 @@ class Timeline:
 
     Time is used if every batch has one that can be read (ISO 8601) and each is later than the one before; times without
     a zone are taken as UTC.
-
-    >>> facts = dict(rows=10, labelled=10, hits=9, mean_size=1.5, empty=0, mean_confidence=0.8, correct=8)
-    >>> facts |= dict.fromkeys(("log_under", "log_over", "log_size", "log_confidence", "coverage_low", "coverage_high"))
-    >>> days = [BatchRecord(name=f"day {i}", time=f"2026-03-0{i}", **facts) for i in (1, 2, 3)]
-    >>> Timeline(days).by_time, Timeline(days[::-1]).by_time
-    (True, False)
-    >>> Timeline(days[::-1]).places
-    [1, 2, 3]
     """
 
     def __init__(self, batches: Sequence[BatchRecord]) -> None:
@@ -135,7 +99,7 @@ class Timeline:
             last = min(first + step, len(self.batches)) - 1
             name = self.name(first) if first == last else f"{self.name(first)} to {self.name(last)}"
             x = (self.places[first] + self.places[last]) / 2
-            found.append(Span(x, name, self.batches[first : last + 1]))
+            found.append(span_of(self.batches[first : last + 1], name, x))
         return found
 
     def steps(self) -> list[int]:

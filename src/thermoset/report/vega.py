@@ -24,11 +24,7 @@ def chart(description: str, *layers: Spec, height: int, **more: Any) -> Spec:
 
 
 def layer(mark: str, data: Rows | str, transform: Sequence[Spec] = (), /, **parts: Any) -> Spec:
-    """A mark of some rows, or of the dataset with this name: dicts are channels, the rest are properties of the mark.
-
-    >>> layer("rule", [{"v": 1.0}], style="mark", y=channel("v:Q"))["mark"]
-    {'type': 'rule', 'style': 'mark'}
-    """
+    """A mark of some rows, or of the dataset with this name: dicts are channels, the rest belongs to the mark."""
     encoding = {name: part for name, part in parts.items() if isinstance(part, dict) or name == "tooltip"}
     style = {name: part for name, part in parts.items() if name not in encoding}
     held: Spec = {"mark": {"type": mark, **style}, "encoding": encoding}
@@ -37,11 +33,7 @@ def layer(mark: str, data: Rows | str, transform: Sequence[Spec] = (), /, **part
 
 
 def channel(shorthand: str, **more: Any) -> Spec:
-    """A field with its kind: quantitative, nominal or a time.
-
-    >>> channel("s:Q", title="labels")
-    {'field': 's', 'type': 'quantitative', 'title': 'labels'}
-    """
+    """A field with its kind: quantitative, nominal or a time."""
     field, _, kind = shorthand.partition(":")
     return {"field": field, **({"type": _KINDS[kind]} if kind else {}), **more}
 
@@ -153,11 +145,7 @@ def series_palette(names: Sequence[str]) -> Palette:
 
 
 def score_palette(names: Sequence[str]) -> Palette:
-    """Looks of scores, by the name of their curves: "RAPS", or with a grouping "RAPS, Mondrian".
-
-    >>> [(one.look.colour, one.hollow) for one in score_palette(["RAPS", "RAPS, Mondrian", "APS"]).series]
-    [('#009E73', False), ('#009E73', True), ('#D55E00', False)]
-    """
+    """Looks of scores, by the name of their curves: "RAPS", or with a grouping "RAPS, Mondrian"."""
     parted = {name: method_of(name) for name in names}
     methods = list(dict.fromkeys(method for method, _ in parted.values()))
     looks = dict(zip(methods, score_looks(methods), strict=True))
@@ -169,11 +157,7 @@ def score_palette(names: Sequence[str]) -> Palette:
 
 
 def method_of(name: str) -> tuple[str, str]:
-    """The score and the grouping of a curve.
-
-    >>> method_of("RAPS(penalty=0.1, k_reg=2), Mondrian"), method_of("LAC")
-    (('RAPS(penalty=0.1, k_reg=2)', 'Mondrian'), ('LAC', ''))
-    """
+    """The score and the grouping of a curve."""
     score, bracket, rest = name.partition(")")
     if bracket:
         return score + bracket, rest.removeprefix(", ")

@@ -146,11 +146,7 @@ _SPELT = {"T*": "t-star", "\u03b1": "alpha", "u": "u"}
 
 
 def term_button(terms: Sequence[str], term: str, text: str | None = None) -> str:
-    """A term, or other words for it, that shows its meaning; an error if the page does not explain it.
-
-    >>> print(term_button(["ECE"], "ECE"))
-    <button type='button' class='term' popovertarget='word-ece'>ECE</button>
-    """
+    """A term, or other words for it, that shows its meaning; an error if the page does not explain it."""
     if term not in terms:
         raise KeyError(f"the glossary does not explain {term!r}")
     shown = with_symbols(term if text is None else text)
@@ -158,11 +154,7 @@ def term_button(terms: Sequence[str], term: str, text: str | None = None) -> str
 
 
 def glossary_html(words: Mapping[str, str]) -> str:
-    """All terms with their meanings, and each of them alone.
-
-    >>> "<div popover id='word-t-star' class='word'><b>T*</b>" in glossary_html({"T*": "a temperature"})
-    True
-    """
+    """All terms with their meanings, and each of them alone."""
     entries = "".join(f"<dt>{with_symbols(term)}</dt><dd>{_sentence(text)}</dd>" for term, text in words.items())
     more = "<button type='button' popovertarget='words'>All terms</button>"
     single = "".join(
@@ -174,11 +166,7 @@ def glossary_html(words: Mapping[str, str]) -> str:
 
 
 def with_symbols(text: str) -> str:
-    """Text as HTML, with the names of temperatures as pages write them.
-
-    >>> print(with_symbols("T_c & T-hat"))
-    T<sub>c</sub> &amp; T̂
-    """
+    """Text as HTML, with the names of temperatures as pages write them."""
     return escape(text).replace("T-hat", "T\u0302").replace("T_c", "T<sub>c</sub>")
 
 

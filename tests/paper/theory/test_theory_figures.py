@@ -130,26 +130,3 @@ def test_no_slopes_are_drawn_where_probabilities_underflow(data):
     made = plots.slopes_figure(theory.explain(far, temperatures=[1.0, 2.0], trials=2))
     made.draw_without_rendering()
     assert not made.axes[0].texts
-
-
-def test_critical_temperatures_of_theory_data_and_subsets(data, explanation):
-    subsets = theory.ClassPeaks(
-        n_classes=np.array([3, 5]),
-        predicted=theory.critical_temperature([3, 5]),
-        measured=np.array([[4.0, 5.0], [3.0, 2.0]]),
-        at_edge=np.array([[False, True], [False, False]]),
-    )
-    (ax,) = plots.critical_figure(subsets, explanation).axes
-    lines = named(ax)
-    curve = lines["theory: minimum of b(T), from C alone"]
-    assert curve.get_ydata().tolist() == theory.critical_temperature(curve.get_xdata()).tolist()
-    assert lines["measured, subsets of the classes"].get_xydata().tolist() == [[3, 4.0], [5, 3.0], [5, 2.0]]
-    assert lines["at an edge of the grid"].get_xydata().tolist() == [[3, 5.0]]
-    assert lines["measured, APS"].get_xydata().tolist() == [[10, explanation.peaks["aps"].temperature]]
-
-
-def test_no_subsets_is_no_obstacle(data, explanation):
-    nothing = theory.peaks_by_classes(data.take(range(20)), temperatures=[1.0])
-    made = plots.critical_figure(nothing, explanation)
-    made.draw_without_rendering()
-    assert list(named(made.axes[0])) == ["theory: minimum of b(T), from C alone", "measured, APS", "measured, RAPS"]
