@@ -160,12 +160,12 @@ def of_instead(choice):
             ordered.append(at)
     for i, at in enumerate(ordered):
         found |= of_setting(f"instead.{i}.", at)
-    paid = [choice.outlooks[0], choice.outlook][choice.outlooks[0].setting == choice.setting :]
-    for i, at in enumerate(paid if all(at.misses for at in paid) else []):
-        if any(any(other.misses.empty) for other in paid):
-            found |= {f"paid.{i}.empty.{fifth}": share for fifth, share in enumerate(at.misses.empty)}
-        found |= {f"paid.{i}.left_out": at.misses.left_out}
-        found |= {f"paid.{i}.easy": at.misses.easy, f"paid.{i}.worst_tenth": at.worst_tenth}
+    missed = [choice.outlooks[0], choice.outlook][choice.outlooks[0].setting == choice.setting :]
+    for i, at in enumerate(missed if all(at.misses for at in missed) else []):
+        if any(any(other.misses.empty) for other in missed):
+            found |= {f"missed.{i}.empty.{fifth}": share for fifth, share in enumerate(at.misses.empty)}
+        found |= {f"missed.{i}.left_out": at.misses.left_out}
+        found |= {f"missed.{i}.easy": at.misses.easy, f"missed.{i}.worst_tenth": at.worst_tenth}
     return found
 
 
@@ -456,20 +456,6 @@ def test_what_one_could_have_instead_is_named_with_the_recommended_setting_first
     assert seen.texts("#instead .settings tr.chosen th")[0].replace("T\u0302", "T-hat") == told[0]
 
 
-def test_who_pays_is_said_in_plain_words(opened, protecting_page, kept_page):
-    said = " ".join(opened(protecting_page.path).texts("#instead h3 + p"))
-    assert said == (
-        "At T = 1 (RAPS), the set leaves out a correct top label for 2.0% of all rows; with the recommendation, for "
-        "0.0%. Coverage at T = 1 (RAPS) is 0.985 in the easiest tenth of classes and 0.793 in the worst; with the "
-        "recommendation, 0.998 in the easiest tenth of classes and 0.865 in the worst."
-    )
-    said = " ".join(opened(kept_page.path).texts("#instead h3 + p"))
-    assert said == (
-        "For 2.0% of all rows, the set leaves out a correct top label. Coverage is 0.985 in the easiest tenth of "
-        "classes and 0.793 in the worst."
-    )
-
-
 def test_the_head_says_the_score_and_the_level_where_they_were_chosen_too(opened, protecting_page):
     seen = opened(protecting_page.path)
     assert seen.texts(".tile.hat small")[0] == "LAC, α = 0.06; promised: 0.9"
@@ -483,21 +469,6 @@ def test_where_rows_cannot_tell_the_page_says_keep_t_1(opened, kept_page):
     assert seen.texts(".tile.hat small") == ["the best guess, 2.30, is not clearly better"]
     (line,) = seen.texts("p.make")
     assert line.startswith("Keep T = 1 ")
-
-
-@every_page
-def test_two_branches_are_drawn_with_both_temperatures(opened, request, name):
-    page = request.getfixturevalue(name)
-    seen, predictor = opened(page.path), page.predictor
-    texts = seen.texts("svg.two-branches text")
-    t, hat = f"T* = {predictor.temperature_:.2f}", f"T\u0302 = {predictor.temperature_sets_:.2f}"
-    assert {"logits", f"\u00f7 {t}", f"\u00f7 {hat}", "softmax", "confidence", "threshold", "prediction set"} <= set(
-        texts
-    )
-    assert f"{predictor.document_.recipe.method.name.upper()} score" in texts
-    told = seen.page.locator("svg.two-branches").get_attribute("aria-label")
-    assert t in told
-    assert hat in told
 
 
 @every_page
@@ -527,20 +498,6 @@ def test_a_term_shows_its_meaning_where_it_stands(opened, glyphs_page):
     assert "how far confidence is from accuracy" in shown.text_content()
     seen.page.keyboard.press("Escape")
     assert not shown.is_visible()
-
-
-def test_numbers_that_differ_and_empty_sets_are_explained_where_they_stand(opened, glyphs_page, mondrian_page):
-    seen = opened(glyphs_page.path)
-    told = " ".join(seen.texts("header .hint"))
-    assert "Why do some numbers on this page differ?" in told
-    beside = " ".join(seen.texts(".dial + .hint"))
-    assert "so they differ from the tiles" in beside
-    assert "a split measures on half of the rows" in beside
-    (sets,) = [text for text in seen.texts("#sets > .hint") if "empty" in text]
-    assert "counts as a miss" in sets
-    assert "allow_empty=False" in sets
-    (sets,) = opened(mondrian_page.path).texts("#sets > .hint")
-    assert "puts the most likely label into every set" in sets
 
 
 @every_page

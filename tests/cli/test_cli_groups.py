@@ -114,7 +114,7 @@ def test_a_column_called_groups_is_used_without_asking(call, tmp_path):
 @pytest.mark.parametrize("source", ["val", "shards"])
 def test_rows_that_commands_work_on_have_groups(request, source, memory):
     where, asked = [request.getfixturevalue(source)], SplitRows(groups="site", split_by="patient", memory=memory)
-    with asked.opened(where) as rows:
+    with asked.open(where) as rows:
         assert list(rows.groups) == SITES.tolist()
         assert rows.classes == tuple("abcd")
         assert asked.values(where, len(rows)).tolist() == PATIENTS.tolist()

@@ -146,7 +146,7 @@ def test_a_sentence_stands_in_for_the_frontier(protecting, metric):
 
 def test_empty_sets_are_drawn_by_confidence_for_t_1_and_the_recommendation(protecting):
     choice, charts = protecting
-    rows = charts["payers"]["layer"][0]["data"]["values"]
+    rows = charts["missed"]["layer"][0]["data"]["values"]
     for name, at in (("T = 1 (RAPS)", choice.outlooks[0]), ("recommended", choice.outlook)):
         close([row["v"] for row in rows if row["w"] == name], at.misses.empty)
     assert [row["f"] for row in rows[:5]] == ["least", "2nd", "3rd", "4th", "most"]
@@ -155,7 +155,7 @@ def test_empty_sets_are_drawn_by_confidence_for_t_1_and_the_recommendation(prote
 def test_without_a_frontier_there_are_no_charts_of_it_and_of_payers(made):
     report = made[2]
     bare = of_choice(report.document, made_choice(report.document.temperature_sets, frontier=()))
-    assert not any(name.startswith(("frontier", "payers")) for name in all_charts(replace(report, document=bare)))
+    assert not any(name.startswith(("frontier", "missed")) for name in all_charts(replace(report, document=bare)))
 
 
 def test_where_no_set_is_empty_there_is_no_chart_of_empty_sets(made):
@@ -163,7 +163,7 @@ def test_where_no_set_is_empty_there_is_no_chart_of_empty_sets(made):
     chosen = choice.outlook
     none = msgspec.structs.replace(choice, outlooks=(chosen, chosen, chosen))
     full = replace(report, document=of_choice(report.document, none))
-    assert "payers" not in all_charts(full)
+    assert "missed" not in all_charts(full)
 
 
 def test_size_against_gap_has_a_point_for_each_temperature_and_the_ring_at_t_hat(made):

@@ -22,7 +22,7 @@ for module in ("vl_convert", "jinja2"):
 from thermoset.report import build_report, render_page  # noqa: E402
 from thermoset.report.charts import all_charts  # noqa: E402
 from thermoset.report.page import guideline  # noqa: E402
-from thermoset.report.shell import shortened  # noqa: E402
+from thermoset.report.shell import shorten  # noqa: E402
 from thermoset.report.words import SCORE_WORDS  # noqa: E402
 from thermoset.scores import SCORES  # noqa: E402
 
@@ -126,7 +126,7 @@ def test_a_predictor_that_answers_alone_shows_its_curve_and_its_rule():
 
 @given(st.text(min_size=1), st.integers(0, 10_000))
 def test_short_names_stay_and_long_ones_are_cut_and_told_apart(name, label):
-    short = shortened(name, f"class {label}")
+    short = shorten(name, f"class {label}")
     assert short == name if len(name) <= 60 else len(short) <= 60
     assert len(name) <= 60 or short.endswith(f"(class {label})")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from thermoset.cli.options import Json, Predictor, Scores, WeightedRows, advanced, files_in, option, rows_argument
-from thermoset.cli.output import Screen, check_files, made_folder, print_json, progress, tell, telling_warnings
+from thermoset.cli.output import Screen, check_files, make_folder, print_json, print_warnings, progress, tell
 from thermoset.cli.tune import promised_coverage
 from thermoset.errors import InputError
 
@@ -70,7 +70,7 @@ def adapt(
         scores = True if scores is None else scores
     else:
         result = _recalibrate(model, paths, rows)
-    with made_folder(out.parent):
+    with make_folder(out.parent):
         result.new.save(out, scores=scores)
     if as_json:
         print_json(result.to_json_dict() | {"out": str(out)})
@@ -145,8 +145,8 @@ def _recalibrate(model: "TwoTemperaturePredictor", paths: list[Path], rows: Weig
 
     old = model._inference
     reports: list[CheckReport | None] = [None, None]
-    data_of = rows.opened(paths, document=old.document)
-    with telling_warnings(), progress(rows.quiet, "Recalibrating"), data_of as data:
+    data_of = rows.open(paths, document=old.document)
+    with print_warnings(), progress(rows.quiet, "Recalibrating"), data_of as data:
         weights = rows.values(paths, len(data))
         leakage = find_leakage(old.document, data)
         model.recalibrate(data, weights=weights)
@@ -244,12 +244,12 @@ def _shift(
 
     given: Any = None if priors is None else read_shares(priors)
     sizes = None
-    with telling_warnings():
+    with print_warnings():
         if not paths:
             new = model.shifted(priors=given)
         else:
             bootstrap, seed = resampling
-            data_of = rows.opened(paths, document=model.document_)
+            data_of = rows.open(paths, document=model.document_)
             with data_of as data, progress(rows.quiet, "Estimating class shares") as show:
                 if given is None:
                     given = model.estimate_priors(data, bootstrap=bootstrap, random_state=seed, progress=show)

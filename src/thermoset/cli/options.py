@@ -167,7 +167,7 @@ class Rows:
         return found
 
     @contextmanager
-    def opened(
+    def open(
         self, paths: Sequence[Path], *, with_labels: bool = True, document: "Document | None" = None
     ) -> Iterator["Logits"]:
         """The rows of files, for work within a budget of memory, on a cluster if one is named.

@@ -112,7 +112,7 @@ def tell(message: object) -> None:
 
 
 @contextmanager
-def telling_warnings() -> Iterator[None]:
+def print_warnings() -> Iterator[None]:
     """Catch warnings, and tell each once, as one line, when the work is done."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -174,7 +174,7 @@ def need_page(purpose: str) -> None:
 
 
 @contextmanager
-def made_folder(out: Path) -> Iterator[None]:
+def make_folder(out: Path) -> Iterator[None]:
     """Make the folder, and say it in one line if it, or what is then written to it, cannot be written."""
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -193,6 +193,6 @@ def write_file(path: Path, content: "bytes | str | Figure") -> Path:
         stream = io.BytesIO()
         content.savefig(stream, dpi=150)
         content = stream.getvalue()
-    with made_folder(path.parent):
+    with make_folder(path.parent):
         write_all(path.parent, {path.name: content})
     return path

@@ -14,7 +14,7 @@ from thermoset.cli.options import (
     option,
     rows_argument,
 )
-from thermoset.cli.output import Screen, check_file, print_json, progress, tell, telling_warnings
+from thermoset.cli.output import Screen, check_file, print_json, print_warnings, progress, tell
 from thermoset.errors import InputError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def predict(
     model = TwoTemperaturePredictor.load(predictor)
     if p_values:
         model._inference.require_p_values()
-    with telling_warnings(), progress(rows.quiet, "Predicting") as show:
+    with print_warnings(), progress(rows.quiet, "Predicting") as show:
         if source is not None:
             job = ShardJob(source, out, source.name, out.name, reading)
             found = Predicted((predict_shard(model, job, show),))

@@ -24,8 +24,8 @@ from thermoset.cli.output import (
     check_file,
     need_page,
     print_json,
+    print_warnings,
     progress,
-    telling_warnings,
     write_file,
 )
 from thermoset.errors import InputError
@@ -57,8 +57,8 @@ def check(
     from thermoset.predictor import TwoTemperaturePredictor
 
     model = TwoTemperaturePredictor.load(predictor)
-    data_of = rows.opened(logits, document=model.document_)
-    with telling_warnings(), progress(rows.quiet, "Checking"), data_of as data:
+    data_of = rows.open(logits, document=model.document_)
+    with print_warnings(), progress(rows.quiet, "Checking"), data_of as data:
         report = model.check(data, weights=rows.values(logits, len(data)), fail_on=split_names(fail_on))
     if as_json:
         print_json(report.to_json_dict())
@@ -174,10 +174,10 @@ def monitor(
         raise InputError(f"{state}: there is no such file. Pass a batch to start one.")
     settings: dict[str, Any] = {} if delta is None else {"delta": delta}
     settings |= {} if run_length is None else {"run_length": run_length or None}
-    with telling_warnings(), progress(rows.quiet, "Monitoring"):
+    with print_warnings(), progress(rows.quiet, "Monitoring"):
         model = TwoTemperaturePredictor.load(predictor)
         if paths:
-            with rows.opened(paths, with_labels=False, document=model.document_) as data:
+            with rows.open(paths, with_labels=False, document=model.document_) as data:
                 labels = read_partial_labels(paths, data, **rows.how)
                 with Monitor.open(state, model, **settings) as watching:
                     status = watching.add(data, labels, time=time, name=name or title_of(paths))

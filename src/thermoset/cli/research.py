@@ -21,10 +21,10 @@ from thermoset.cli.output import (
     Screen,
     can_draw,
     check_files,
-    made_folder,
+    make_folder,
     print_json,
+    print_warnings,
     progress,
-    telling_warnings,
     write_file,
 )
 from thermoset.errors import InputError
@@ -70,7 +70,7 @@ def sweep(
     grid = None if temperatures is None else temperature_grid(temperatures)
     table = out / f"sweep.{table_format}"
     check_files(out, [table.name, "sweep.png"], [*files_in(logits), *rows.files])
-    with telling_warnings(), rows.opened(logits) as data, progress(rows.quiet, "Sweeping") as show:
+    with print_warnings(), rows.open(logits) as data, progress(rows.quiet, "Sweeping") as show:
         result = run(
             data,
             temperatures=grid,
@@ -88,7 +88,7 @@ def sweep(
             progress=show,
         )
         n_rows, n_classes = len(data), data.n_classes
-    with made_folder(out):
+    with make_folder(out):
         result.save(table, per_trial=per_trial)
     files = [table]
     if can_draw("the figure", ("matplotlib",), "plot"):
@@ -181,7 +181,7 @@ def study(
         cp_percents=tuple(map(int, percents)),
         temperatures=DEFAULT_GRID if temperatures is None else temperatures,
     )
-    with progress(quiet, "Studying") as show, telling_warnings():
+    with progress(quiet, "Studying") as show, print_warnings():
         found = run(folder, out, settings, progress=show)
     if as_json:
         claims = [{"text": one.text, "holds": one.holds, "found": one.found} for one in found.claims]

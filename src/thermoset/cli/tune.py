@@ -22,11 +22,11 @@ from thermoset.cli.output import (
     Screen,
     can_draw,
     check_files,
-    made_folder,
+    make_folder,
     need_page,
     print_json,
+    print_warnings,
     progress,
-    telling_warnings,
     write_file,
 )
 from thermoset.errors import InputError
@@ -132,11 +132,11 @@ def tune(
         fallback=fallback,
         temperature_sets=temperature_sets,
     )
-    with telling_warnings(), rows.opened(logits) as data:
+    with print_warnings(), rows.open(logits) as data:
         together = rows.values(logits, len(data))
         with progress(rows.quiet, "Tuning") as show:
             predictor.fit(data, split_by=together, progress=show)
-        with made_folder(out):
+        with make_folder(out):
             predictor.save(out / "predictor.json", scores=scores)
         files = [out / "predictor.json"]
         screen = Screen()
@@ -171,7 +171,7 @@ def report(
         raise InputError(f"--out {out} must be an HTML file. Name one that ends in .html.")
     check_files(out.parent, [out.name], [predictor, *files_in(logits), *rows.files])
     model = TwoTemperaturePredictor.load(predictor)
-    with telling_warnings(), rows.opened(logits, document=model.document_) as data:
+    with print_warnings(), rows.open(logits, document=model.document_) as data:
         options = {"trials": trials, "split_by": rows.values(logits, len(data))}
         page = page_of(model, data, name or title_of(logits), rows.quiet, **options)
     Screen().wrote(write_file(out, page))
@@ -378,10 +378,10 @@ def demo(
     rows = split_indices(len(glyphs.logits), 0.7)
     known, fresh = (glyphs.logits.take(part) for part in rows)
     screen = Screen()
-    with telling_warnings():
+    with print_warnings():
         with progress(quiet, "Tuning") as show:
             predictor = TwoTemperaturePredictor("auto", 0.1, "protect").fit(known, progress=show)
-        with made_folder(out):
+        with make_folder(out):
             predictor.save(out / "predictor.json")
         show_predictor(screen, predictor, "glyphs, a network that reads characters of fonts it was not trained on")
         _show_fresh(screen, predictor, fresh)

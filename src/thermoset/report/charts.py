@@ -9,7 +9,7 @@ import numpy as np
 from thermoset.conformal.groupings import title_of
 from thermoset.looks import COLOURS, DARK_COLOURS, PanelAxis, names_aside, placed_names
 from thermoset.metrics import METRICS
-from thermoset.report.record import Payer, Reliability, Report, RiskPoint
+from thermoset.report.record import NamedSetting, Reliability, Report, RiskPoint
 from thermoset.report.set_charts import HEAT_STRIP_FROM, group_chart, label_pairs, part_charts, set_sizes, strip
 from thermoset.report.vega import (
     Palette,
@@ -42,8 +42,8 @@ def all_charts(report: Report) -> dict[str, Spec]:
     choice, looks = report.document.choice, _looks(report)
     charts = {f"trade-{metric}": trade_off(report, metric, looks) for metric in TRADE_OFF}
     charts |= {f"frontier-{metric}": frontier(report, metric, looks) for metric in FRONTS if drawable(choice, metric)}
-    if any(any(payer.misses.empty) for payer in report.payers):
-        charts["payers"] = payers(report.payers)
+    if any(any(one.misses.empty) for one in report.with_misses):
+        charts["missed"] = empty_by_confidence(report.with_misses)
     charts["size-gap"] = size_gap(report, looks)
     for i, calibration in enumerate(report.calibrations):
         charts[f"reliability-{i}"] = reliability(calibration)
@@ -345,20 +345,20 @@ def _row(one: Alternative, metric: Front, series: str) -> dict[str, Any]:
     return row | {other: getattr(at, other) for other in FRONTS}
 
 
-def payers(paid: Sequence[Payer]) -> Spec:
+def empty_by_confidence(settings: Sequence[NamedSetting]) -> Spec:
     """Share of empty sets in each fifth of the rows by confidence, for one or two settings; the last is recommended."""
     # Not the colours of scores on a light ground; the recommendation has the accent of the page.
     colours = [
         {"expr": f"dark ? '{DARK_COLOURS[-1]}' : '{COLOURS[-1]}'"},
         {"expr": f"dark ? '{DARK_COLOURS[1]}' : '#b84f00'"},
     ]
-    names = [payer.name for payer in paid]
+    names = [one.name for one in settings]
     rows = [
-        {"f": fifth, "w": payer.name, "v": share}
-        for payer in paid
-        for fifth, share in zip(FIFTHS, payer.misses.empty, strict=True)
+        {"f": fifth, "w": one.name, "v": share}
+        for one in settings
+        for fifth, share in zip(FIFTHS, one.misses.empty, strict=True)
     ]
-    said = "; ".join(f"{payer.name}: {', '.join(f'{share:.1%}' for share in payer.misses.empty)}" for payer in paid)
+    said = "; ".join(f"{one.name}: {', '.join(f'{share:.1%}' for share in one.misses.empty)}" for one in settings)
     return chart(
         f"Empty sets by fifths of the rows, from the least to the most confident. {said}.",
         layer(

@@ -165,7 +165,7 @@ def _running(status: MonitorStatus, timeline: Timeline) -> Rows:
 _LEAST, _MOST = -3.0, 12.0  # powers of ten that an axis shows; the rest is drawn at its ends
 _TEN = math.log(10)
 _EVIDENCE_HEIGHT = 240
-_TOLD = "abs(datum.v) < 6 ? format(pow(10, datum.v), '.3~g') : '1e' + format(datum.v, '+.0f')"
+_E_VALUE = "abs(datum.v) < 6 ? format(pow(10, datum.v), '.3~g') : '1e' + format(datum.v, '+.0f')"
 _POWERS = "abs(datum.value) <= 3 ? format(pow(10, datum.value), ',~g') : '1e' + datum.value"
 
 
@@ -191,9 +191,19 @@ def evidence_over_time(tests: Sequence[TestStatus], timeline: Timeline, looks: P
     layers: list[Spec] = []
     for title in curves:
         layers += [
-            layer("line", title, _told(title), strokeWidth=2, x=x, y=y, color=looks.colour, strokeDash=looks.dash),
             layer(
-                "point", title, _told(title), size=size, opacity=1, x=x, y=y, tooltip=_tips("evidence"), **looks.marks
+                "line", title, _with_title(title), strokeWidth=2, x=x, y=y, color=looks.colour, strokeDash=looks.dash
+            ),
+            layer(
+                "point",
+                title,
+                _with_title(title),
+                size=size,
+                opacity=1,
+                x=x,
+                y=y,
+                tooltip=_tips("evidence"),
+                **looks.marks,
             ),
         ]
     rules, bar_names = _bars(tests, y)
@@ -206,7 +216,7 @@ def evidence_over_time(tests: Sequence[TestStatus], timeline: Timeline, looks: P
         f"Evidence of the tests after each batch, on a logarithmic scale. {said}.",
         *rules,
         *layers,
-        *_fired(tests, timeline, {"x": x, "color": looks.colour}, y),
+        *_alarms(tests, timeline, {"x": x, "color": looks.colour}, y),
         *bar_names,
         height=_EVIDENCE_HEIGHT,
         datasets=datasets(curves),
@@ -230,7 +240,7 @@ def drift_by_batch(tests: Sequence[TestStatus], timeline: Timeline, looks: Palet
     width = 3.0 if len(spans) <= 40 else 1.5
     bars = [
         layer(  # bars of one batch stand side by side
-            "bar", title, _told(title), width=width, xOffset=width * (i - (len(curves) - 1) / 2), x=x, y=y,
+            "bar", title, _with_title(title), width=width, xOffset=width * (i - (len(curves) - 1) / 2), x=x, y=y,
             y2={"datum": 0}, color=looks.colour, tooltip=_tips("evidence times"),
         )
         for i, title in enumerate(curves)
@@ -244,9 +254,9 @@ def drift_by_batch(tests: Sequence[TestStatus], timeline: Timeline, looks: Palet
     )
 
 
-def _told(title: str) -> list[Spec]:
+def _with_title(title: str) -> list[Spec]:
     """The name of the test is said once, not with every point: the page would grow with it."""
-    return [{"calculate": json.dumps(title), "as": "m"}, {"calculate": _TOLD, "as": "e"}]
+    return [{"calculate": json.dumps(title), "as": "m"}, {"calculate": _E_VALUE, "as": "e"}]
 
 
 def _decades(title: str, ends: tuple[float, float]) -> Spec:
@@ -296,7 +306,7 @@ def _bars(tests: Sequence[TestStatus], y: Spec) -> tuple[list[Spec], list[Spec]]
     return rules, names
 
 
-def _fired(tests: Sequence[TestStatus], timeline: Timeline, along: Spec, y: Spec) -> list[Spec]:
+def _alarms(tests: Sequence[TestStatus], timeline: Timeline, along: Spec, y: Spec) -> list[Spec]:
     """Diamonds at the first alarm of each test, triangles along the bottom where its detector found a change."""
     alarms: Rows = []
     changes: Rows = []

@@ -11,7 +11,7 @@ import numpy as np
 from thermoset.monitor.status import PLURALS, MonitorStatus, TestStatus
 from thermoset.quoting import printable
 from thermoset.report.monitor_charts import is_cut, log_evidence, monitor_charts
-from thermoset.report.shell import along, bar_start, filled, markup, number, shortened, write_html
+from thermoset.report.shell import along, bar_start, fill_template, markup, number, shorten, write_html
 from thermoset.report.timeline import Timeline, exact_intervals, span_of
 from thermoset.report.words import monitor_words
 
@@ -43,12 +43,12 @@ def build_monitor_page(status: MonitorStatus, title: str | None = None) -> str:
     charts, legend = monitor_charts(status, timeline)
     named = printable(title) if title is not None else "predictor"
     curves = [test for test in status.tests if test.name not in ("parts", "answers")]
-    return filled(
+    return fill_template(
         "monitor.html",
         (),
         monitor_words(status),
         status=status,
-        title=shortened(named, f"{len(named):,} letters"),
+        title=shorten(named, f"{len(named):,} letters"),
         headline=headline(status, timeline),
         timeline=timeline,
         charts=charts,
@@ -118,7 +118,7 @@ def _parts(status: MonitorStatus) -> list[_Line]:
     lines = [
         _Line(
             place=i,
-            name=shortened(printable(part.name), f"{status.part_kind} {i + 1}"),
+            name=shorten(printable(part.name), f"{status.part_kind} {i + 1}"),
             of=part,
             coverage=part.hits / part.rows if part.rows else None,
             ends=ends[i] or (None, None),
@@ -206,7 +206,7 @@ def _of_parts(status: MonitorStatus, timeline: Timeline, test: TestStatus) -> An
     low = [part for part in status.parts if part.alarm]
     listed = [
         markup("<bdi>{}</bdi> ({} of {} rows)").format(
-            shortened(printable(part.name), status.part_kind),
+            shorten(printable(part.name), status.part_kind),
             number(f"head.part.{i}.coverage", part.hits / part.rows),
             number(f"head.part.{i}.rows", part.rows, ","),
         )

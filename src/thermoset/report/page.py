@@ -20,7 +20,7 @@ from thermoset.monitor.report import CoverageTable
 from thermoset.quoting import printable
 from thermoset.report import charts, set_charts
 from thermoset.report.record import Examples, Report
-from thermoset.report.shell import along, bar_start, filled, markup, number, page_file, shortened, write_html
+from thermoset.report.shell import along, bar_start, fill_template, markup, number, page_file, shorten, write_html
 from thermoset.report.words import SCORE_WORDS, words
 from thermoset.sweeping import standard_error
 from thermoset.tuning.choice import alternatives, front_titles, is_stricter, tells_setting
@@ -38,12 +38,12 @@ def write_page(report: Report, path: str | os.PathLike[str]) -> None:
 
 def render_page(report: Report) -> str:
     """The page as HTML: self-contained, it asks for nothing over a network."""
-    return filled(
+    return fill_template(
         "report.html",
         ("slider.js",),
         words(report),
         report=report,
-        title=shortened(printable(report.name), f"{len(report.name):,} letters"),
+        title=shorten(printable(report.name), f"{len(report.name):,} letters"),
         made=report.document,
         came=report.document.provenance,
         choice=report.document.choice,
@@ -58,7 +58,7 @@ def render_page(report: Report) -> str:
         legend=charts.legend(report),
         instead=alternatives(report.document.choice),
         fronts=front_titles(report.document.choice),
-        paid=report.payers,
+        missed=report.with_misses,
         fifths=charts.FIFTHS,
         stricter=is_stricter(report.document.choice),
         whole_setting=tells_setting(report.document.choice),
@@ -162,7 +162,7 @@ def _slider(report: Report) -> dict[str, Any]:
     """What the script needs to show any temperature and level."""
     sweep, shown = report.own, report.examples
     sets = [
-        [[_listed(shown, i, members[i]) for members in at_alpha] for at_alpha in np.moveaxis(shown.swept, 1, 0)]
+        [[_set_to_show(shown, i, members[i]) for members in at_alpha] for at_alpha in np.moveaxis(shown.swept, 1, 0)]
         for i in range(len(shown.rows))
     ]
     used = {y for of_row in sets for at_alpha in of_row for listed in at_alpha for y in listed[1:]}
@@ -186,7 +186,7 @@ def _plain(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _listed(shown: Examples, i: int, members: Bools) -> list[int]:
+def _set_to_show(shown: Examples, i: int, members: Bools) -> list[int]:
     """Size of a set of example i, then its likeliest labels in order, and the true one if it is a member."""
     ranked = shown.order[i][members[shown.order[i]]].tolist()
     truth = [int(shown.labels[i])]
@@ -199,7 +199,7 @@ def _examples(report: Report) -> Any:
     shown = report.examples
     columns = shown.rows.tolist(), shown.labels.tolist(), shown.predicted.tolist(), shown.confidence.tolist()
     for i, (row, truth, predicted, confidence) in enumerate(zip(*columns, strict=True)):
-        sets = {name: _listed(shown, i, members[i]) for name, members in shown.named.items()}
+        sets = {name: _set_to_show(shown, i, members[i]) for name, members in shown.named.items()}
         facts = {"row": row, "truth": truth, "predicted": predicted, "confidence": confidence, "sets": sets}
         yield facts | {"image": shown.images[i]}
 

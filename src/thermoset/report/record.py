@@ -13,7 +13,7 @@ from thermoset.metrics import ClasswiseCalibration, NoiseFloor, ReliabilityTable
 from thermoset.monitor.report import CheckReport
 from thermoset.predictor.document import Document
 from thermoset.quoting import Brief, printable
-from thermoset.report.shell import shortened
+from thermoset.report.shell import shorten
 from thermoset.sweeping import Sweep
 from thermoset.tuning import Outlook
 from thermoset.tuning.choice import MissBreakdown
@@ -106,7 +106,7 @@ class RiskPoint(NamedTuple):
     high: float
 
 
-class Payer(NamedTuple):
+class NamedSetting(NamedTuple):
     """A setting with what it is called in a sentence, and which rows are missed there, as alpha allows."""
 
     name: str
@@ -189,16 +189,16 @@ class Report(Brief):
         return marks | {"theory": self.critical}
 
     @property
-    def payers(self) -> tuple[Payer, ...]:
+    def with_misses(self) -> tuple[NamedSetting, ...]:
         """T = 1 and the recommendation, or this alone where it is T = 1; nothing where misses are unknown."""
         choice = self.document.choice
         one, chosen = choice.outlooks[0], choice.outlook
         if one.misses is None or chosen.misses is None or not choice.frontier:
             return ()
         if one.setting == chosen.setting:
-            return (Payer("recommended", chosen, chosen.misses),)
+            return (NamedSetting("recommended", chosen, chosen.misses),)
         other = "" if one.setting.kind == chosen.setting.kind else f" ({one.setting.kind})"
-        return Payer(f"{one.name}{other}", one, one.misses), Payer("recommended", chosen, chosen.misses)
+        return NamedSetting(f"{one.name}{other}", one, one.misses), NamedSetting("recommended", chosen, chosen.misses)
 
     def class_name(self, label: int) -> str:
         """Name of a class as the page shows it; its number where classes have no names."""
@@ -211,4 +211,4 @@ class Report(Brief):
 
     def short_name(self, label: int) -> str:
         """Name of a class where there is little room."""
-        return shortened(self.class_name(label), f"class {label}")
+        return shorten(self.class_name(label), f"class {label}")

@@ -25,7 +25,7 @@ from thermoset.report.words import GLOSSARY_BUTTON, glossary_html, term_button, 
 _PURPOSE = "an HTML report"
 
 
-def filled(template: str, scripts: tuple[str, ...], words: Mapping[str, str], **values: Any) -> str:
+def fill_template(template: str, scripts: tuple[str, ...], words: Mapping[str, str], **values: Any) -> str:
     """A page as HTML: self-contained, it asks for nothing over a network.
 
     `scripts` are those of this page alone; `charts` among the values are drawn by the one that all pages share. `words`
@@ -63,7 +63,7 @@ def write_html(path: str | os.PathLike[str], what: str, render: Callable[[], str
 _LONGEST = 60  # letters of a name
 
 
-def shortened(text: str, mark: str) -> str:
+def shorten(text: str, mark: str) -> str:
     """Text of at most 60 characters; a longer one is cut, and `mark` keeps it apart from others that begin alike."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - len(mark) - 4].rstrip()}… ({mark})"
 
@@ -87,7 +87,7 @@ def signs(text: str) -> Any:
     return markup(with_symbols(text))
 
 
-def coded(text: str) -> Any:
+def with_code(text: str) -> Any:
     """Sentences of the library in which what stands between backticks is to be typed."""
     parts = printable(text).split("`")
     return markup("").join(
@@ -122,7 +122,7 @@ def _environment() -> Any:
         undefined=jinja2.StrictUndefined,
     )
     environment.globals |= {"num": number}
-    environment.filters |= {"symbols": symbols, "signs": signs, "coded": coded}
+    environment.filters |= {"symbols": symbols, "signs": signs, "with_code": with_code}
     return environment
 
 

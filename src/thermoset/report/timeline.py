@@ -10,7 +10,7 @@ import numpy as np
 from thermoset.metrics.laws import Interval, clopper_pearson
 from thermoset.monitor.status import BatchRecord
 from thermoset.quoting import printable
-from thermoset.report.shell import shortened
+from thermoset.report.shell import shorten
 
 _MOST_SPANS = 120  # points of a chart that can still be distinguished
 _MOST_STEPS = 500  # points of a line; more cannot be seen
@@ -74,7 +74,7 @@ class Timeline:
 
     def name(self, i: int) -> str:
         """A batch as charts and tables call it."""
-        return shortened(printable(self.batches[i].name), f"batch {i + 1}")
+        return shorten(printable(self.batches[i].name), f"batch {i + 1}")
 
     def when(self, i: int) -> str:
         """Its name, and its time if it has one that does not say the same."""
@@ -85,7 +85,7 @@ class Timeline:
 
     def time(self, i: int) -> str:
         """The time of a batch as it was given, or a dash."""
-        return "\u2013" if (time := self.batches[i].time) is None else shortened(printable(time), "time")
+        return "\u2013" if (time := self.batches[i].time) is None else shorten(printable(time), "time")
 
     @property
     def together(self) -> int:
