@@ -6,15 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from monitor_statuses import parts_of, renamed, status_of, untimed
-from pages import (
-    CLIPPED,
-    CONTRAST,
-    HOSTILE,
-    MARK_NAMES,
-    assert_apart,
-    assert_glossary_opens,
-    assert_wide_tables_say_so,
-)
+from pages import CLIPPED, CONTRAST, HOSTILE, MARK_NAMES, assert_apart, assert_glossary_opens, assert_wide_tables_say_so
 from thermoset.monitor.status import MonitorStatus
 
 pytestmark = pytest.mark.long

@@ -65,10 +65,7 @@ def of_head(page, sets, check):
     made, labels = predictor.document_, judged.labels
     kept = predictor.choice_.signal.tried is not None  # the spread of a guess that was given up says nothing
     spread, peak = None if kept else predictor.choice_.spread, predictor.choice_.peak
-    temperatures = {
-        "temperature": predictor.temperature_,
-        "temperature_sets": predictor.temperature_sets_,
-    }
+    temperatures = {"temperature": predictor.temperature_, "temperature_sets": predictor.temperature_sets_}
     tenth = predictor.choice_.outlook.worst_tenth
     return {
         **{f"{key}{where}": t for key, t in temperatures.items() for where in ("", ".tile")},

@@ -28,8 +28,7 @@ def adapt(
     *,
     rows: WeightedRows,
     out: Annotated[
-        Path,
-        option("The predictor to write. It may be PREDICTOR itself, which is then replaced as a whole.", "FILE"),
+        Path, option("The predictor to write. It may be PREDICTOR itself, which is then replaced as a whole.", "FILE")
     ],
     shift: Annotated[
         bool,

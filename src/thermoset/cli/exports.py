@@ -30,8 +30,7 @@ def export(
     ] = None,
     as_json: Json = False,
     logits: Annotated[
-        str | None,
-        advanced("With --after: the value of MODEL.onnx that holds the logits, if several could.", "NAME"),
+        str | None, advanced("With --after: the value of MODEL.onnx that holds the logits, if several could.", "NAME")
     ] = None,
     opset: Annotated[int | None, advanced("Opset of the ONNX model, 18 to 26; by default 18.")] = None,
     dtype: Annotated[

@@ -107,8 +107,7 @@ class Rows:
         str | None, _column("The id of each row. `predict` writes it next to the row's prediction.")
     ] = None
     groups: Annotated[
-        str | None,
-        _column("The group of each row, such as a site or a language; found by itself if called `groups`."),
+        str | None, _column("The group of each row, such as a site or a language; found by itself if called `groups`.")
     ] = None
     ignore: Annotated[str | None, _column("Other columns that are not classes, with commas.", "COLUMNS")] = None
     probabilities: Annotated[

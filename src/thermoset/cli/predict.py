@@ -29,8 +29,7 @@ def predict(
     logits: Annotated[list[Path], rows_argument("Logits {}.")],
     rows: WeightedRows,
     out: Annotated[
-        Path,
-        option("File for the predictions: parquet, csv or jsonl. Or a folder, for one file each.", "FILE|FOLDER"),
+        Path, option("File for the predictions: parquet, csv or jsonl. Or a folder, for one file each.", "FILE|FOLDER")
     ],
     p_values: Annotated[
         bool,

@@ -18,16 +18,7 @@ from thermoset.cli.options import (
     split_names,
     title_of,
 )
-from thermoset.cli.output import (
-    BROKEN,
-    Screen,
-    check_file,
-    need_page,
-    print_json,
-    print_warnings,
-    progress,
-    write_file,
-)
+from thermoset.cli.output import BROKEN, Screen, check_file, need_page, print_json, print_warnings, progress, write_file
 from thermoset.errors import InputError
 from thermoset.quoting import printable
 

@@ -61,8 +61,7 @@ def tune(
         ),
     ] = "small",
     answer: Annotated[
-        str | None,
-        option("Answer sure rows alone, with at most this share of wrong answers: error<=0.02.", "error<=E"),
+        str | None, option("Answer sure rows alone, with at most this share of wrong answers: error<=0.02.", "error<=E")
     ] = None,
     review: Annotated[
         str | None, option("With --answer: rows whose set is larger go to review: size>5.", "size>K")

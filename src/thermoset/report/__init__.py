@@ -25,10 +25,7 @@ from thermoset.report.record import Examples, LabelPair, Movement, Reliability, 
 # A page needs the extra; the numbers do not.
 __getattr__, __dir__, _ = _attach(
     __name__,
-    submod_attrs={
-        "page": ["render_page", "write_page"],
-        "over_time": ["build_monitor_page", "write_monitor_page"],
-    },
+    submod_attrs={"page": ["render_page", "write_page"], "over_time": ["build_monitor_page", "write_monitor_page"]},
 )
 
 __all__ = [

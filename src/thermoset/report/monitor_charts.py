@@ -10,18 +10,7 @@ import numpy as np
 from thermoset.monitor.evidence import confidence_sequence
 from thermoset.monitor.status import BatchRecord, MonitorStatus, TestStatus
 from thermoset.report.timeline import Timeline, exact_intervals
-from thermoset.report.vega import (
-    Palette,
-    Rows,
-    Spec,
-    channel,
-    chart,
-    datasets,
-    layer,
-    legend_data,
-    series_palette,
-    tip,
-)
+from thermoset.report.vega import Palette, Rows, Spec, channel, chart, datasets, layer, legend_data, series_palette, tip
 
 LABELLED, UNLABELLED = ("under", "over"), ("size", "confidence")
 """Tests with a curve: those that need labels, and those that do not."""
