@@ -176,45 +176,20 @@ def test_no_alarm_says_pass():
     assert headline_of(status_of(0, parts=())) == "No batch so far."
 
 
-@pytest.mark.parametrize(
-    ("status", "said"),
-    [
-        (alarmed("under", since=0, after=0.8, after_low=0.7, after_high=0.85), "below the promised 0.9 from the start"),
-        (alarmed("under", "size"), "Coverage is below the promised 0.9"),
-        (alarmed("over"), "Coverage is above the promised 0.9"),
-        (alarmed("over", "parts"), "for class class 2 (0.767 of 60 rows), first seen in week 3"),
-        (
-            alarmed("parts", parts=parts_of(9, alarm=range(5))),
-            "class 1 (0.760 of 50 rows), class 2 (0.767 of 60 rows) and 2 more,",
-        ),
-        (alarmed("size", "confidence"), "Sets no longer have the sizes"),
-        (alarmed("size", reference_size=None), "conformal rows, first seen in week 3"),
-        (alarmed("confidence"), "Confidence is no longer what it was on the conformal rows, first seen in week 3"),
-    ],
-)
-def test_the_most_urgent_alarm_is_said_first(status, said):
-    assert said in headline_of(status)
-
-
-def test_sizes_are_those_of_the_last_batch_and_labels_that_are_there_are_used():
-    status = alarmed("size")
-    said = headline_of(status)
-    assert f"({status.batches[-1].mean_size:.2f} labels on average in the last batch, 1.87 before)" in said
-    since = status.batches[2:]
-    assert f"Coverage is {sum(b.hits for b in since) / 600:.3f} on the 600 labelled rows since then" in said
-    bare = tuple(replace(batch, labelled=0, hits=0) for batch in status.batches)
-    assert "Label some of these rows" in headline_of(replace(status, batches=bare))
-
-
-def test_an_alarm_of_a_detector_alone_is_said():
-    base = status_of(5)
-    tests = tuple(replace(t, change_batches=(1, 4) if t.name == "size" else ()) for t in base.tests)
-    found = replace(base, tests=tests, alarm=True, new_changes=True)
-    assert headline_of(found) == (
-        "Something changed in week 5 (2026-02-02): the detector of “set sizes” raised an alarm."
+def test_coverage_that_was_never_as_promised_or_is_higher_is_said_so():
+    low = alarmed("under", since=0, before=None, after=0.8, after_low=0.7, after_high=0.85)
+    assert (
+        headline_of(low)
+        == "Coverage has been below the promised 0.9 from the start: 0.800 (0.700 to 0.850). Recalibrate."
     )
-    low = replace(found, since=3, before=0.9, after=0.8, after_low=0.7, after_high=0.85)
-    assert "Coverage went from 0.900 to 0.800 (0.700 to 0.850), below" in headline_of(low)
+    high = alarmed("over", since=3, before=0.9, after=0.97, after_low=0.95, after_high=0.99)
+    assert "Coverage went from 0.900 to 0.970 (0.950 to 0.990), above the promised 0.9, since week 4" in headline_of(
+        high
+    )
+
+
+def test_an_alarm_without_a_change_of_coverage_is_said_as_the_record_says_it():
+    assert headline_of(alarmed("size")) == "Second one, about T\u0302."
 
 
 def test_what_to_type_is_set_as_code_and_sentences_are_kept():

@@ -2,18 +2,17 @@
 
 import math
 import os
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from thermoset.monitor.status import PLURALS, MonitorStatus, TestStatus
+from thermoset.monitor.status import PLURALS, MonitorStatus
 from thermoset.quoting import printable
 from thermoset.report.monitor_charts import is_cut, log_evidence, monitor_charts
 from thermoset.report.shell import along, bar_start, fill_template, markup, number, shorten, write_html
 from thermoset.report.timeline import Timeline, exact_intervals, span_of
-from thermoset.report.words import monitor_words
+from thermoset.report.words import monitor_words, with_symbols
 
 _MOST_PARTS, _MOST_BATCHES = 1000, 500  # lines of the tables; more would make the page too large to be sent
 _TIMES_TEN = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
@@ -160,126 +159,37 @@ def _e_value(log_e: float) -> str:
     return f"{10 ** (log_e / math.log(10) - power):.1f} \u00d7 10{str(power).translate(_TIMES_TEN)}"
 
 
-# ---- the headline: what happened, since when, how much, and what to do -----------------------------------------------
-
-_MOST_NAMED = 3  # classes or groups; the others are counted
+# ---- the headline ----------------------------------------------------------------------------------------------------
 
 
 def headline(status: MonitorStatus, timeline: Timeline) -> Any:
-    """The most urgent thing first: coverage that was lost, then parts, then coverage above the promise, then drift."""
+    """What happened: how coverage changed and since when; else the first alarm; else that nothing did."""
     if not status.batches:
         return "No batch so far."
-    crossed = {test.name: test for test in status.tests if test.crossed_batch is not None}
-    for name, said in _ALARMS.items():
-        if name in crossed:
-            return said(status, timeline, crossed[name])
-    return _alarm(status, timeline) if status.alarm else _no_alarm(status)
-
-
-def _no_alarm(status: MonitorStatus) -> Any:
+    if status.since is not None and status.after is not None:
+        return _change(status, timeline)
+    if status.alarm:
+        return markup(with_symbols(printable(status.sentences[1])))  # the first sentence is about the rows so far
     if not status.labelled:
         return "Sets and confidence look as they did on the conformal rows. Without labels, coverage is not known."
     last, latest = status.batches[-1], ""
     if last.labelled and len(status.batches) > 1:
         latest = markup(" ({} in the last batch)").format(number("head.latest", last.hits / last.labelled))
     said = markup("Coverage is {} over {} labelled rows{}, in line with the promised {}.")
-    return said.format(_share(status), number("head.labelled", status.labelled, ","), latest, _promised(status))
+    coverage, rows = status.hits / status.labelled, number("head.labelled", status.labelled, ",")
+    return said.format(number("head.coverage", coverage), rows, latest, number("head.promised", status.promised, "g"))
 
 
-def _coverage_change(status: MonitorStatus, timeline: Timeline, test: TestStatus, side: str, advice: str = "") -> Any:
-    """Coverage from the batch on where it most likely changed; over all rows where that is not known."""
-    if status.since is None or status.after is None:
-        said = markup("Coverage is {} the promised {}: {} over {} labelled rows, first seen in {}.{}")
-        rows, seen = number("head.labelled", status.labelled, ","), _batch(timeline, test.crossed_batch)
-        return said.format(side, _promised(status), _share(status), rows, seen, advice)
-    ends = (number("head.after.low", status.after_low), number("head.after.high", status.after_high))
-    after = markup("{} ({} to {})").format(number("head.after", status.after), *ends)
-    if status.before is None or status.since == 0:
-        said = markup("Coverage has been {} the promised {} from the start: {}.{}")
-        return said.format(side, _promised(status), after, advice)
-    said = markup("Coverage went from {} to {}, {} the promised {}, since {}.{}")
-    before, since = number("head.before", status.before), _batch(timeline, status.since)
-    return said.format(before, after, side, _promised(status), since, advice)
-
-
-def _of_parts(status: MonitorStatus, timeline: Timeline, test: TestStatus) -> Any:
-    low = [part for part in status.parts if part.alarm]
-    listed = [
-        markup("<bdi>{}</bdi> ({} of {} rows)").format(
-            shorten(printable(part.name), status.part_kind),
-            number(f"head.part.{i}.coverage", part.hits / part.rows),
-            number(f"head.part.{i}.rows", part.rows, ","),
-        )
-        for i, part in enumerate(low[:_MOST_NAMED])
-    ]
-    if len(low) > _MOST_NAMED:
-        listed.append(markup("{} more").format(number("head.more", len(low) - _MOST_NAMED, "d")))
-    who = markup(" and ").join([markup(", ").join(listed[:-1]), listed[-1]] if len(listed) > 1 else listed)
-    what = status.part_kind if len(low) == 1 else PLURALS[status.part_kind]
-    said = markup("Coverage is below the promised {} for {} {}, first seen in {}. Recalibrate.")
-    return said.format(_promised(status), what, who, _batch(timeline, test.crossed_batch))
-
-
-def _of_sizes(status: MonitorStatus, timeline: Timeline, test: TestStatus) -> Any:
-    against, known = "", status.reference_size
-    if known is not None:
-        size = number("head.size", status.batches[-1].mean_size, ".2f")
-        against = markup(" ({} labels on average in the last batch, {} before)").format(
-            size, number("head.size.reference", known, ".2f")
-        )
-    said = markup("Sets no longer have the sizes that they had on the conformal rows{}, first seen in {}. {}")
-    return said.format(against, _batch(timeline, test.crossed_batch), _of_labels(status))
-
-
-def _of_answers(_: MonitorStatus, timeline: Timeline, test: TestStatus) -> Any:
-    said = markup("More rows that are answered alone are wrong than was claimed, first seen in {}.")
-    return said.format(_batch(timeline, test.crossed_batch))
-
-
-def _of_confidence(status: MonitorStatus, timeline: Timeline, test: TestStatus) -> Any:
-    said = markup("Confidence is no longer what it was on the conformal rows, first seen in {}. {}")
-    return said.format(_batch(timeline, test.crossed_batch), _of_labels(status))
-
-
-def _alarm(status: MonitorStatus, timeline: Timeline) -> Any:
-    """An alarm of change detectors alone."""
-    place, test = max(
-        ((test.change_batches[-1], test) for test in status.tests if test.change_batches), key=lambda found: found[0]
+def _change(status: MonitorStatus, timeline: Timeline) -> Any:
+    """Coverage before and after the batch from which on it most likely differs, and what to do."""
+    low, high = number("head.after.low", status.after_low), number("head.after.high", status.after_high)
+    after = markup("{} ({} to {})").format(number("head.after", status.after), low, high)
+    is_low = (status.after or 0) < status.promised
+    side = markup("{} the promised {}").format(
+        "below" if is_low else "above", number("head.promised", status.promised, "g")
     )
-    if status.since is not None and status.after is not None:
-        return _coverage_change(status, timeline, test, "below" if status.after < status.promised else "above")
-    said = markup("Something changed in {}: the detector of \u201c{}\u201d raised an alarm.")
-    return said.format(_batch(timeline, place), printable(test.title))
-
-
-def _of_labels(status: MonitorStatus) -> Any:
-    """Whether coverage suffers where rows have changed, as far as their labels are known."""
-    since = status.batches[status.changed_from or 0 :]
-    labelled, hits = sum(batch.labelled for batch in since), sum(batch.hits for batch in since)
-    if not labelled:
-        return "Label some of these rows to see whether coverage suffers."
-    said = markup("Coverage is {} on the {} labelled rows since then; promised: {}.")
-    share, rows = number("head.since", hits / labelled), number("head.since.rows", labelled, ",")
-    return said.format(share, rows, _promised(status))
-
-
-_ALARMS: dict[str, Callable[[MonitorStatus, Timeline, TestStatus], Any]] = {
-    "under": partial(_coverage_change, side="below", advice=" Recalibrate."),
-    "parts": _of_parts,
-    "over": partial(_coverage_change, side="above", advice=" Recalibrate to get smaller sets."),
-    "size": _of_sizes,
-    "confidence": _of_confidence,
-    "answers": _of_answers,
-}
-
-
-def _share(status: MonitorStatus) -> Any:
-    return number("head.coverage", status.hits / status.labelled)
-
-
-def _promised(status: MonitorStatus) -> Any:
-    return number("head.promised", status.promised, "g")
-
-
-def _batch(timeline: Timeline, place: int | None) -> Any:
-    return markup("<bdi>{}</bdi>").format("some batch" if place is None else timeline.when(place))
+    advice = "Recalibrate." if is_low else "Recalibrate to get smaller sets."
+    if status.before is None or not status.since:
+        return markup("Coverage has been {} from the start: {}. {}").format(side, after, advice)
+    said = markup("Coverage went from {} to {}, {}, since <bdi>{}</bdi>. {}")
+    return said.format(number("head.before", status.before), after, side, timeline.when(status.since), advice)
