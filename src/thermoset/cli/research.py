@@ -31,7 +31,7 @@ from thermoset.errors import InputError
 from thermoset.quoting import quoted
 
 if TYPE_CHECKING:
-    from thermoset.paper.study import PairStudy, Study
+    from thermoset.paper.study import Study
     from thermoset.sweeping import Sweep
 
 Alphas = Annotated[str, option("Miscoverage levels, with commas.")]
@@ -197,12 +197,16 @@ def _show_study(screen: Screen, found: "Study", out: Path) -> None:
     from thermoset.metrics import METRICS
 
     size, gap = (METRICS[name].title for name in ("avg_size", "top_coverage_gap"))
-    head = ["file", "T* by ECE", f"{size} T = 1, T*", f"{gap} T = 1, T*", "size agrees", "gap agrees", "claims"]
+    head = ["file", "T* by ECE", f"{size} T = 1 to T*", f"{gap} T = 1 to T*", "size agrees", "gap agrees", "claims"]
     note = (
         "T* is the median of means over trials; sizes and gaps are those of APS. Agrees: printed cells that ours agree "
         "with. Claims: hold, open, fail."
     )
-    screen.table(head, [[pair.title, *_cells(pair)] for pair in found.pairs], {"file": note})
+    lines = []
+    for pair, (title, _, *cells, _) in zip(found.pairs, found.tables["overview"].lines, strict=True):
+        holds = [claim.holds for claim in pair.claims]
+        lines.append([title, *cells, f"{holds.count(True)}, {holds.count(None)}, {holds.count(False)}"])
+    screen.table(head, lines, {"file": note})
     for claim in found.claims:
         verdict = {True: "holds", False: "does not hold", None: "is open"}[claim.holds]
         screen.say(f"Claim {verdict}: {claim.text}. {claim.found}.", wrap=False)
@@ -212,25 +216,3 @@ def _show_study(screen: Screen, found: "Study", out: Path) -> None:
     for name, why in found.skipped.items():
         screen.say(f"Skipped {name}: {why}", wrap=False)
     screen.say(f"Wrote {len(found.files)} files to {out}. Start with {out / 'index.html'}", wrap=False)
-
-
-def _cells(pair: "PairStudy") -> list[str]:
-    """A file in a line of the table."""
-    from thermoset.sweeping import median_of_means
-
-    alpha, cp = pair.settings.main
-    at = {
-        (cell.metric, cell.at): cell.value
-        for cell in pair.cells
-        if (cell.mode, cell.method, cell.alpha, cell.cp_percent) == ("exact", "aps", alpha, cp)
-    }
-    agree = {one.metric: f"{one.agree} of {one.printed}" for one in pair.agreement}
-    claims = [claim.holds for claim in pair.claims]
-    return [
-        f"{median_of_means(pair.measured.trial_ece):.3f}",  # as in the overview of the page
-        f"{at['avg_size', 'before']:.2f}, {at['avg_size', 'after']:.2f}",
-        f"{at['top_coverage_gap', 'before']:.3f}, {at['top_coverage_gap', 'after']:.3f}",
-        agree.get("avg_size", "-"),
-        agree.get("top_coverage_gap", "-"),
-        f"{claims.count(True)}, {claims.count(None)}, {claims.count(False)}",
-    ]
