@@ -112,7 +112,7 @@ class Change(NamedTuple):
 
 
 Evidence = Iterable[Change] | bool | None
-Told = tuple[str, str, str, Evidence]  # text, source, what the file shows, evidence
+Finding = tuple[str, str, str, Evidence]  # text, source, what the file shows, evidence
 
 
 def _decide(evidence: Evidence) -> bool | None:
@@ -159,28 +159,28 @@ def check_claims(
     """Test the paper's claims on one file, at every level and size of the conformal set that was asked for."""
     claims: list[Claim] = []
 
-    def tell(told: Iterable[Told], alpha: float | None = None, cp: int | None = None) -> None:
-        claims.extend(Claim(text, where, shown, _decide(facts), alpha, cp) for text, where, shown, facts in told)
+    def add(findings: Iterable[Finding], alpha: float | None = None, cp: int | None = None) -> None:
+        claims.extend(Claim(text, where, shown, _decide(facts), alpha, cp) for text, where, shown, facts in findings)
 
     main = _View(found, settings, *settings.main)
-    tell(_of_temperatures(found))
+    add(_of_temperatures(found))
     for alpha, cp in itertools.product(settings.alphas, settings.cp_percents):
         here = _View(found, settings, alpha, cp)
-        tell((*_scaling(here), *_of_lac(here), *_curves(here)), alpha, cp)
+        add((*_scaling(here), *_of_lac(here), *_curves(here)), alpha, cp)
     if len(settings.cp_percents) > 1:
         for alpha in settings.alphas:
-            tell(_conformal_sizes(main._replace(alpha=alpha)), alpha)
+            add(_conformal_sizes(main._replace(alpha=alpha)), alpha)
     if len(settings.alphas) > 1:
         for cp in settings.cp_percents:
-            tell(_levels(main._replace(cp=cp)), None, cp)
-    tell(_few_shrink(differences if found.ece > 1 else ()), main.alpha, main.cp)
-    tell(_single_trials(main, comparison.single_trials), main.alpha, main.cp)
-    tell(_one_quantile_row(quantiles), main.alpha)
-    tell(_against_mondrian(main, comparison), main.alpha, main.cp)
+            add(_levels(main._replace(cp=cp)), None, cp)
+    add(_few_shrink(differences if found.ece > 1 else ()), main.alpha, main.cp)
+    add(_single_trials(main, comparison.single_trials), main.alpha, main.cp)
+    add(_one_quantile_row(quantiles), main.alpha)
+    add(_against_mondrian(main, comparison), main.alpha, main.cp)
     return tuple(claims)
 
 
-def _of_temperatures(found: Measured) -> Iterator[Told]:
+def _of_temperatures(found: Measured) -> Iterator[Finding]:
     """T* by NLL and by ECE, and above 1."""
     apart, ece = found.trial_nll / found.trial_ece - 1, _change(found.trial_ece)
     far = f"{apart.mean():+.1%} ± {float(standard_error(apart)):.1%}"
@@ -191,7 +191,7 @@ def _of_temperatures(found: Measured) -> Iterator[Told]:
     yield "T* is above 1: the network is overconfident", "Section 3.2", shown, [_change(found.trial_ece - 1)]
 
 
-def _scaling(here: _View) -> Iterator[Told]:
+def _scaling(here: _View) -> Iterator[Finding]:
     """What calibration does to coverage and sets; where T* is below 1 the paper speaks of sizes alone."""
     promised = float(1 - exact_level(here.alpha))
     coverage = [values[m] for values in here.before_and_after("marginal_coverage") for m in range(3)]
@@ -212,7 +212,7 @@ def _scaling(here: _View) -> Iterator[Told]:
         yield f"Where T* > 1, TS lowers the {_GAP.title} of {method.upper()}", "Section 3.2", shown, facts
 
 
-def _of_lac(here: _View) -> Iterator[Told]:
+def _of_lac(here: _View) -> Iterator[Finding]:
     """LAC and the adaptive scores."""
     size, gap = here.before_and_after(_SIZE.name), here.before_and_after(_GAP.name)
     lac, aps = (size[1][m] / size[0][m].mean() - size[0][m] / size[0][m].mean() for m in (0, 1))
@@ -235,7 +235,7 @@ def _of_lac(here: _View) -> Iterator[Told]:
         yield text, "Section 3.3", (down if down[1] else up)[0].partition("; but")[0], holds
 
 
-def _curves(here: _View) -> Iterator[Told]:
+def _curves(here: _View) -> Iterator[Finding]:
     """What temperature does beyond calibration."""
     for method in _ADAPTIVE.values():
         name = method.upper()
@@ -283,7 +283,7 @@ def _correlation(a: Floats, b: Floats) -> float:
     return float(np.corrcoef(a, b)[0, 1]) if np.ptp(a) > 0 and np.ptp(b) > 0 else np.nan
 
 
-def _conformal_sizes(here: _View) -> Iterator[Told]:
+def _conformal_sizes(here: _View) -> Iterator[Finding]:
     """The smallest conformal set and the largest."""
     few, many = min(here.settings.cp_percents), max(here.settings.cp_percents)
     sizes = zip(*(here.before_and_after(_SIZE.name, cp=cp) for cp in (few, many)), strict=True)
@@ -294,7 +294,7 @@ def _conformal_sizes(here: _View) -> Iterator[Told]:
     yield text, "Appendix B.4", shown, [_within(change, _SAME) for change in changes]
 
 
-def _levels(here: _View) -> Iterator[Told]:
+def _levels(here: _View) -> Iterator[Finding]:
     """The strictest level and the laxest."""
     strict, lax = min(here.settings.alphas), max(here.settings.alphas)
     facts, shown = [], []
@@ -312,7 +312,7 @@ def _levels(here: _View) -> Iterator[Told]:
     yield text, "Appendix B.4", "; ".join(shown), facts
 
 
-def _few_shrink(differences: Sequence[SizeDifferences]) -> Iterator[Told]:
+def _few_shrink(differences: Sequence[SizeDifferences]) -> Iterator[Finding]:
     for one in differences:
         grow, _, shrink = one.trial_shares
         shown = f"{one.grow:.1%} grow, {one.stay:.1%} stay, {one.shrink:.1%} shrink"
@@ -320,7 +320,7 @@ def _few_shrink(differences: Sequence[SizeDifferences]) -> Iterator[Told]:
         yield text, "Section 3.2, appendix B.4", shown, [_change(_FEW_SETS - shrink), _change(grow - shrink)]
 
 
-def _single_trials(here: _View, single: Sweep) -> Iterator[Told]:
+def _single_trials(here: _View, single: Sweep) -> Iterator[Finding]:
     """Curves of one trial on its calibration rows, and the mean of all trials on the evaluation rows."""
     for method, metric in itertools.product(_ADAPTIVE.values(), (_SIZE, _GAP)):
         whole = here.curve(metric.name, method).mean(axis=-1)
@@ -330,7 +330,7 @@ def _single_trials(here: _View, single: Sweep) -> Iterator[Told]:
         yield f"{text}(correlation above {_ALIKE:g})", "Appendix C", shown, [_change(alike - _ALIKE)]
 
 
-def _one_quantile_row(samples: QuantileSamples) -> Iterator[Told]:
+def _one_quantile_row(samples: QuantileSamples) -> Iterator[Finding]:
     rows = ", ".join(
         f"row {row} (margin {margin:.1f}) at T = {t:.3g}"
         for row, margin, t in zip(samples.row, samples.margin, samples.temperature, strict=True)
@@ -339,7 +339,7 @@ def _one_quantile_row(samples: QuantileSamples) -> Iterator[Told]:
     yield text, "Section 4.2, appendix B.6", rows, len(set(samples.row.tolist())) == 1
 
 
-def _against_mondrian(here: _View, comparison: RuleComparison) -> Iterator[Told]:
+def _against_mondrian(here: _View, comparison: RuleComparison) -> Iterator[Finding]:
     """The temperature of appendix C and thresholds by class, of which the paper speaks where rows are few."""
     evaluated = float(here.found.before[here.cp].counts.mean())  # rows of a class
     rows = evaluated * here.cp / (100 - here.settings.calibration_percent - here.cp)

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.container import BarContainer
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from thermoset import plots
 from thermoset.arrays import Floats
 from thermoset.data import Logits
 from thermoset.looks import score_looks
@@ -16,23 +20,7 @@ from thermoset.paper.study.measure import Measured, Settings
 from thermoset.paper.study.pairs import PairStudy
 from thermoset.paper.study.row_by_row import LowTemperatures, SizeDifferences
 from thermoset.paper.study.rules import rule_label
-from thermoset.plots import (
-    bound_figure,
-    figure,
-    last_index_figure,
-    margins_figure,
-    plot_confidence,
-    plot_reliability,
-    plot_sweep,
-    share_figure,
-)
 from thermoset.sweeping import Sweep, mean_over_trials, median_of_means, standard_error
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.container import BarContainer
-    from matplotlib.figure import Figure
-
 
 _FIGURE_1 = ("avg_size", "top_coverage_gap", "threshold")
 _PANELS = ("avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold")
@@ -78,7 +66,7 @@ def captions(settings: Settings) -> dict[str, str]:
     }
 
 
-def drawn_figures(data: Logits, study: PairStudy) -> Mapping[str, Callable[[], "Figure"]]:
+def drawn_figures(data: Logits, study: PairStudy) -> Mapping[str, Callable[[], Figure]]:
     """The figures by name, each drawn when called for: at most one is in memory."""
     found, settings = study.measured, study.settings
     alpha, _ = settings.main
@@ -89,16 +77,16 @@ def drawn_figures(data: Logits, study: PairStudy) -> Mapping[str, Callable[[], "
         **rules,
         "reliability": lambda: _reliability(found),
         "differences": lambda: _differences(study.differences),
-        "margins": lambda: margins_figure(data, found.ece, alpha),
-        "last-index": lambda: last_index_figure(data, alpha),
-        "bound": lambda: bound_figure(data.n_classes),
-        "bound-share": lambda: share_figure(data, _TEMPERATURES),
+        "margins": lambda: plots.margins_figure(data, found.ece, alpha),
+        "last-index": lambda: plots.last_index_figure(data, alpha),
+        "bound": lambda: plots.bound_figure(data.n_classes),
+        "bound-share": lambda: plots.share_figure(data, _TEMPERATURES),
         "low-temperatures": lambda: _low(study.low, alpha),
         "single-trials": lambda: _single(study.comparison.single_trials),
     }
 
 
-def figure_1(studies: Sequence[PairStudy]) -> "Figure":
+def figure_1(studies: Sequence[PairStudy]) -> Figure:
     """The paper's first figure: a column for each file."""
     settings = studies[0].settings
     alpha, cp = settings.main
@@ -106,7 +94,7 @@ def figure_1(studies: Sequence[PairStudy]) -> "Figure":
     return _curves(_FIGURE_1, columns, alpha, f"alpha = {alpha:g}; CP {cp}%; {settings.trials} random splits")
 
 
-def _curves_at(found: Measured, settings: Settings, alpha: float) -> Callable[[], "Figure"]:
+def _curves_at(found: Measured, settings: Settings, alpha: float) -> Callable[[], Figure]:
     """A column for each size of the conformal set, the same height along a row."""
     columns = [(f"CP {cp}%", found, cp) for cp in settings.cp_percents]
     note = f"alpha = {alpha:g}; {settings.trials} random splits"
@@ -120,16 +108,16 @@ def _curves(
     note: str,
     *,
     alike: bool = False,
-) -> "Figure":
+) -> Figure:
     """A row for each metric against T: medians of means, as the paper has them, and means of thresholds."""
-    made, panels = figure(len(metrics) * len(columns), columns=len(columns), panel=_PANEL)
+    made, panels = plots.figure(len(metrics) * len(columns), columns=len(columns), panel=_PANEL)
     for i, metric in enumerate(metrics):
         row = panels[i * len(columns) : (i + 1) * len(columns)]
         label = METRICS[metric].title + _SYMBOLS.get(metric, "")
         centre = mean_over_trials if metric == "threshold" else median_of_means
         for ax, (title, found, cp) in zip(row, columns, strict=True):
             curves, marks = _at_level(found.curves[cp], alpha), {"T*": found.ece}
-            plot_sweep(curves, metric, ax=ax, ylabel=label, marks=marks, centre=centre)
+            plots.plot_sweep(curves, metric, ax=ax, ylabel=label, marks=marks, centre=centre)
             if i == 0:
                 ax.set_title(title, loc="left", fontsize="medium", parse_math=False)
             if i < len(metrics) - 1:
@@ -146,32 +134,32 @@ def _at_level(curves: Sweep, alpha: float) -> Sweep:
     return replace(curves, alphas=(alpha,), trial_values=curves.trial_values[:, :, a : a + 1])
 
 
-def _same_height(row: Sequence["Axes"], room: float = 0.06) -> None:
+def _same_height(row: Sequence[Axes], room: float = 0.06) -> None:
     """The same limits for panels that are compared, with room at the top for the names of marks."""
     low, high = min(ax.get_ylim()[0] for ax in row), max(ax.get_ylim()[1] for ax in row)
     for ax in row:
         ax.set_ylim(low, high + room * (high - low))
 
 
-def _legend_above(made: "Figure", ax: "Axes") -> None:
+def _legend_above(made: Figure, ax: Axes) -> None:
     """One legend for all panels, outside of them."""
     handles, labels = ax.get_legend_handles_labels()
     made.legend(handles, labels, loc="outside upper left", ncols=len(labels), frameon=False)
 
 
-def _note(made: "Figure", text: str) -> None:
+def _note(made: Figure, text: str) -> None:
     made.supxlabel(text, fontsize="small", color=_INK)
 
 
-def _reliability(found: Measured) -> "Figure":
+def _reliability(found: Measured) -> Figure:
     """Diagrams above, rows in the bins below them; both as an average trial has them."""
-    made, panels = figure(4, columns=2, heights=(1.0, 0.42), panel=(3.8, 3.2))
+    made, panels = plots.figure(4, columns=2, heights=(1.0, 0.42), panel=(3.8, 3.2))
     titles = "T = 1", f"T* (mean {found.trial_ece.mean():.3f})"
     trials = min(len(found.trial_ece), 100)
     for above, below, title, table in zip(panels[:2], panels[2:], titles, found.reliability, strict=True):
-        plot_reliability(table, ax=above, title=title).legend_ = None  # one legend, outside
+        plots.plot_reliability(table, ax=above, title=title).legend_ = None  # one legend, outside
         above.set_xlabel("")
-        plot_confidence(replace(table, count=np.rint(table.count / trials).astype(np.int64)), ax=below)
+        plots.plot_confidence(replace(table, count=np.rint(table.count / trials).astype(np.int64)), ax=below)
         for bars in below.containers if len(table.count) <= _FEW_BINS else ():
             below.bar_label(cast("BarContainer", bars), fmt="{:,.0f}", fontsize="x-small", padding=1)
     _same_height(panels[2:], 0.12)
@@ -182,8 +170,8 @@ def _reliability(found: Measured) -> "Figure":
     return made
 
 
-def _differences(differences: Sequence[SizeDifferences]) -> "Figure":
-    made, panels = figure(len(differences), panel=(4.6, 3.2))
+def _differences(differences: Sequence[SizeDifferences]) -> Figure:
+    made, panels = plots.figure(len(differences), panel=(4.6, 3.2))
     for ax, one, look in zip(panels, differences, score_looks([d.method for d in differences]), strict=True):
         share = (np.arange(len(one.mean_sorted)) + 0.5) / len(one.mean_sorted)
         ax.fill_between(share, one.mean_sorted, color=look.colour, alpha=0.15, linewidth=0)
@@ -196,10 +184,10 @@ def _differences(differences: Sequence[SizeDifferences]) -> "Figure":
     return made
 
 
-def _low(low: LowTemperatures, alpha: float) -> "Figure":
+def _low(low: LowTemperatures, alpha: float) -> Figure:
     """Sizes above, coverages below; a column for each method."""
     methods = low.ours.methods
-    made, panels = figure(2 * len(methods), columns=len(methods), panel=_PANEL)
+    made, panels = plots.figure(2 * len(methods), columns=len(methods), panel=_PANEL)
     looks = score_looks(methods)
     for i, metric in enumerate(("avg_size", "marginal_coverage")):
         row = panels[i * len(methods) : (i + 1) * len(methods)]
@@ -227,7 +215,7 @@ def _low(low: LowTemperatures, alpha: float) -> "Figure":
     return made
 
 
-def _band(ax: "Axes", t: Floats, values: Floats, colour: str, style: _Style, label: str) -> None:
+def _band(ax: Axes, t: Floats, values: Floats, colour: str, style: _Style, label: str) -> None:
     """A mean over trials and 2 standard errors around it, no further than any trial went."""
     mean, reach = values.mean(axis=-1), 2 * standard_error(values)
     low, high = np.maximum(mean - reach, values.min(axis=-1)), np.minimum(mean + reach, values.max(axis=-1))
@@ -235,14 +223,14 @@ def _band(ax: "Axes", t: Floats, values: Floats, colour: str, style: _Style, lab
     ax.fill_between(t, low, high, color=colour, alpha=0.2, linewidth=0)
 
 
-def _rules(study: PairStudy) -> "Figure":
+def _rules(study: PairStudy) -> Figure:
     """A line for each rule, in the colour of its score, and a panel for each thing that its sets cost or give."""
     alpha, middle = study.settings.main
     cp = max({cell.cp_percent or 0 for cell in study.comparison.cells}, key=lambda cp: (cp == middle, cp))
     rules = study.comparison.by_rule(cp)
     methods = list(dict.fromkeys(method for method, _ in rules))
     looks = dict(zip(methods, score_looks(methods), strict=True))
-    made, panels = figure(len(_PAID), columns=len(_PAID), panel=(2.9, 0.26 * len(rules) + 0.9))
+    made, panels = plots.figure(len(_PAID), columns=len(_PAID), panel=(2.9, 0.26 * len(rules) + 0.9))
     for ax, metric in zip(panels, _PAID, strict=True):
         for y, ((method, _), cells) in enumerate(rules.items()):
             cell, look = cells[metric], looks[method]
@@ -262,17 +250,17 @@ def _rules(study: PairStudy) -> "Figure":
     return made
 
 
-def _single(curves: Sweep) -> "Figure":
+def _single(curves: Sweep) -> Figure:
     """A row for each run, as in the paper: coverage gap, size and class gap."""
     runs = min(3, curves.trials)
     shown = ("marginal_coverage_gap", "avg_size", "top_coverage_gap")
-    made, panels = figure(runs * len(shown), columns=len(shown), panel=_PANEL)
+    made, panels = plots.figure(runs * len(shown), columns=len(shown), panel=_PANEL)
     for t in range(runs):
         one = replace(
             curves, trial_values=curves.trial_values[..., t : t + 1], absent_classes=curves.absent_classes[t : t + 1]
         )
         for ax, metric in zip(panels[t * len(shown) :], shown, strict=False):
-            plot_sweep(one, metric, ax=ax)
+            plots.plot_sweep(one, metric, ax=ax)
             ax.set_title(f"Run {t + 1}", loc="left")
     for i in range(len(shown)):
         _same_height(panels[i :: len(shown)])

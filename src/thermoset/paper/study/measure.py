@@ -110,11 +110,9 @@ def measure_ways(
     hits = np.empty((*shape, len(ways), data.n_classes), dtype=np.int64)
     for part, found, w in zip(parts, counted, groups.values(), strict=True):
         for m, a in np.ndindex(shape):
-            cut = part.thresholds[0, m, 0, a]
-            counts = joined_by_top(set_counts(found.at(m, 0, a), part.trials.counts, alphas[a], cut))
-            averaged = counts  # over u
+            q = part.thresholds[:, m, 0, a]
+            counts = averaged = joined_by_top(set_counts(found.at(m, 0, a), part.trials.counts, alphas[a], q[0]))
             if part.scores[m].uses_u and trials.randomized:
-                q = part.thresholds[:, m, 0, a]
                 missed = expected_misses(part.labels, part.scores[m], 0, labels, part.trials, q)
                 averaged = replace(counts, hits=counts.rows - missed.T[:, : data.n_classes])  # of twice as many groups
             for k, metric in enumerate(metrics):

@@ -162,7 +162,7 @@ def _own_labels(rows: _Population, t: float) -> tuple[float, Floats, Floats, Flo
 
 
 def _ranks(ranked: Floats, t: float, penalty: Floats) -> _Ranks:
-    """The same for all ranks of rows in falling order, each (n, C)."""
+    """The same for all ranks of rows in descending order, each (n, C)."""
     fall = distances(ranked, ranked[:, :1], 1.0)
     weight = np.exp(-distances(ranked, ranked[:, :1], 1 / t))
     p = weight / weight.sum(axis=1, keepdims=True)
@@ -370,7 +370,7 @@ def quantile_samples(
 
 
 def score_order(logits: Any, labels: Any = None, temperature: float = 1.0) -> Ints:
-    """Row numbers by rising deterministic APS score at a temperature; rows of equal score in their order.
+    """Row numbers by ascending deterministic APS score at a temperature; rows of equal score in their order.
 
     >>> score_order([[1.0, 0.0], [3.0, 0.0], [2.0, 0.0]], [0, 0, 0])
     array([0, 2, 1])

@@ -93,7 +93,7 @@ def distances(ranked: Floats, pivot: Floats, rate: float) -> Floats:
 
 
 def log_softmax(ranked: Floats, temperature: float) -> Floats:
-    """Log probabilities at a temperature, for rows in falling order."""
+    """Log probabilities at a temperature, for rows in descending order."""
     falls = distances(ranked, ranked[:, :1], 1 / temperature)
     rest = np.exp(-falls[:, 1:]).sum(axis=1, keepdims=True)  # the top class weighs 1
     return np.asarray(-falls - np.log1p(rest))
