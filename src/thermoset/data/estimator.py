@@ -143,7 +143,10 @@ def predict_data(estimator: Any, logits: Any, groups: Any = None, labels: Any = 
     if named:  # labels may be names that the estimator knows and the rows do not
         names = data.classes or estimator.class_names_
         data = with_columns(data, label_indices(labels, (data.n_rows, data.n_classes), names))
-    _check_kind(estimator, data)
+    kind, given_as = estimator.input_kind_, input_kind_of(data)
+    few = given_as == LOGITS and kind != LOGITS and may_be(data, kind)  # rows, to be sure what they are
+    if given_as != kind and not few:
+        raise InputError(f"{type(estimator).__name__} was fitted on {_REFUSED[kind, given_as]}")
     return data
 
 
@@ -158,16 +161,12 @@ def _in_order(estimator: Any, data: Logits) -> Logits:
 def check_classes(estimator: Any, n_classes: int, classes: tuple[str, ...] | None) -> None:
     """Refuse other classes than a fitted estimator has."""
     _check_width(estimator, n_classes, classes)
-    if classes is not None and estimator.class_names_ is not None:
-        _check_names(estimator, classes)
-
-
-def _check_kind(estimator: Any, data: Logits) -> None:
-    """Refuse logits where probabilities were fitted on, and the other way round."""
-    fitted, given = estimator.input_kind_, input_kind_of(data)
-    few = given == LOGITS and fitted != LOGITS and may_be(data, fitted)
-    if given != fitted and not few:
-        raise InputError(f"{type(estimator).__name__} was fitted on {_REFUSED[fitted, given]}")
+    for column, (given, fitted) in enumerate(zip(classes or (), estimator.class_names_ or (), strict=False)):
+        if given != fitted:
+            raise InputError(
+                f"class names must be those {type(estimator).__name__} was fitted on, in the same order; "
+                f"column {column} is {given!r} where it had {fitted!r}. Reorder the columns."
+            )
 
 
 _FROM = "Logits.from_probabilities (--probabilities for commands)"
@@ -195,12 +194,3 @@ def _check_width(estimator: Any, n_classes: int, classes: tuple[str, ...] | None
     if more := [one for one in classes or () if one not in fitted] if fitted else []:
         wanted = not_a_class(more[0], "is none of the classes it was fitted on")
     raise InputError(f"X has {n_classes} features, but {name} is expecting {expected} features as input: {wanted}")
-
-
-def _check_names(estimator: Any, classes: tuple[str, ...]) -> None:
-    for column, (given, fitted) in enumerate(zip(classes, estimator.class_names_, strict=True)):
-        if given != fitted:
-            raise InputError(
-                f"class names must be those {type(estimator).__name__} was fitted on, in the same order; "
-                f"column {column} is {given!r} where it had {fitted!r}. Reorder the columns."
-            )

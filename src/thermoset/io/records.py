@@ -128,12 +128,10 @@ class _Records(Forward):
 
 
 def _field(name: str, fields: Fields, _: int) -> Any:
-    """What a record has under a key; None if it is not there."""
     return fields.get(name)
 
 
 def _list(name: str, width: int, fields: Fields, row: int) -> list[float]:
-    """A list of so many numbers."""
     if name not in fields:
         held = ", ".join(map(quoted, list(fields)[:5])) or "nothing"
         raise FileFormatError(f"record {row}: no list of numbers called {quoted(name)}; it has {held}.")
@@ -183,13 +181,12 @@ def _samples(path: Path, first: Fields, asked: Request) -> Table:
 
 
 def _padded_scores(width: int, record: Fields, row: int) -> list[float]:
-    """The log-likelihoods of options; -inf where a question has fewer."""
     scores = _option_scores(record, row)
     if len(scores) > width:
         raise FileFormatError(
             f"row {row} has {len(scores)} options; expected at most {width}. Pass a larger n_options."
         )
-    return scores + [-np.inf] * (width - len(scores))
+    return scores + [-np.inf] * (width - len(scores))  # a question may have fewer
 
 
 def _option_scores(record: Fields, row: int) -> list[float]:
@@ -215,41 +212,33 @@ def _option_scores(record: Fields, row: int) -> list[float]:
 
 
 def _gold_option(record: Fields, row: int) -> int:
-    """The position of the right option."""
-    target, scores = record.get("target"), _option_scores(record, row)
-    what = f"record {row}: target"
-    gold = _position(target, record, len(scores), what)
+    """The position of the right option, which is given as a number or by its text."""
+    target, scores, what = record.get("target"), _option_scores(record, row), f"record {row}: target"
+    by_hand = "Pass the positions of the right options: load(path, labels='gold.npy')."
+    if isinstance(target, bool) or not isinstance(target, (int, str)):
+        raise FileFormatError(f"{what} is {quoted(target)}; expected the position of the right option, or its text.")
+    if isinstance(target, int) or is_whole(target):
+        gold = int(float(target))
+    elif target.startswith("[") and target.endswith("]"):
+        raise FileFormatError(f"{what} is {quoted(target)}: several right options; expected one for each question.")
+    else:
+        texts = _continuations(record.get("arguments"))[: len(scores)]
+        if texts.count(target.strip()) != 1:
+            found = texts.count(target.strip())
+            raise FileFormatError(f"{what} {quoted(target)} is the text of {found} options; expected one. {by_hand}")
+        gold = texts.index(target.strip())
     if not 0 <= gold < len(scores):
         raise FileFormatError(f"{what} is {quoted(target)} and there are {len(scores)} options, counted from 0.")
     right = record.get("acc")  # whether the likeliest option is the right one: a target that was misread shows here
     if right in (0, 1) and (int(np.argmax(scores)) == gold) != bool(right):
         raise FileFormatError(
-            f"{what} {quoted(target)} was read as option {gold}, which contradicts acc = {right}. "
-            "Pass the positions of the right options: load(path, labels='gold.npy')."
+            f"{what} {quoted(target)} was read as option {gold}, which contradicts acc = {right}. {by_hand}"
         )
     return gold
-
-
-def _position(target: Any, record: Fields, n_options: int, what: str) -> int:
-    if isinstance(target, bool) or not isinstance(target, (int, str)):
-        raise FileFormatError(f"{what} is {quoted(target)}; expected the position of the right option, or its text.")
-    if isinstance(target, int) or is_whole(target):
-        return int(float(target))
-    if target.startswith("[") and target.endswith("]"):
-        raise FileFormatError(f"{what} is {quoted(target)}: several right options; expected one for each question.")
-    texts = _continuations(record.get("arguments"))[:n_options]
-    if texts.count(target.strip()) != 1:
-        raise FileFormatError(
-            f"{what} {quoted(target)} is the text of {texts.count(target.strip())} options; expected exactly one. "
-            "Pass the positions of the right options: load(path, labels='gold.npy')."
-        )
-    return texts.index(target.strip())
 
 
 def _continuations(arguments: Any) -> list[str]:
     """The texts of the options: the second argument of each request, in either form of the file."""
     requests = list(arguments.values()) if isinstance(arguments, dict) else arguments
-    if not isinstance(requests, list):
-        return []
-    pairs = [list(one.values()) if isinstance(one, dict) else one for one in requests]
+    pairs = [list(one.values()) if isinstance(one, dict) else one for one in requests or ()]
     return [str(pair[1]).strip() for pair in pairs if isinstance(pair, list) and len(pair) > 1]

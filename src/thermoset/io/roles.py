@@ -118,7 +118,12 @@ def find_roles(table: Table, asked: Request) -> Layout:
         array, names = None, _class_columns(table, labels, groups, asked)
         scores, classes = table.stack(names), asked.classes if asked.classes is not None else column_classes(names)
     else:
-        array = array or _scores_name(held, asked)
+        array = array or list_name(held, asked.probabilities)
+        if array is None:
+            what = " or ".join(map(repr, PROBABILITIES if asked.probabilities else ("logits",)))
+            hint = " Pass probabilities=True to read probabilities." if list_name(held, probabilities=True) else ""
+            holds = ", ".join(printable(name, 40) for name in sorted(held)[:20]) or "nothing"
+            raise FileFormatError(f"no array called {what}; the file contains: {holds}.{hint}")
         scores, classes = held[array], class_names_in(table, asked.max_bytes)
         if table.cells and scores.dtype == TEXT:
             raise FileFormatError(f"column {quoted(array)} contains lists of something else; expected numbers.")
@@ -198,16 +203,6 @@ def list_name(held: Collection[str], probabilities: bool) -> str | None:
     return first_of((*PROBABILITIES, "prob") if probabilities else ("logits", "logit"), held)
 
 
-def _scores_name(held: Collection[str], asked: Request) -> str:
-    """Find the array of logits, or of probabilities, among the names a file holds."""
-    if (found := list_name(held, asked.probabilities)) is not None:
-        return found
-    what = " or ".join(repr(name) for name in (PROBABILITIES if asked.probabilities else ("logits",)))
-    hint = " Pass probabilities=True to read probabilities." if list_name(held, probabilities=True) else ""
-    holds = ", ".join(printable(name, 40) for name in sorted(held)[:20]) or "nothing"
-    raise FileFormatError(f"no array called {what}; the file contains: {holds}.{hint}")
-
-
 def _class_columns(table: Table, label: str | None, groups: str | None, asked: Request) -> tuple[str, ...]:
     """The columns of the classes: those that were named, or all that are nothing else."""
     held = list(table.columns)
@@ -234,7 +229,8 @@ def _check_numbers(table: Table, names: Sequence[str], label: str | None, asked:
     """Refuse classes whose columns hold no numbers, or whole numbers where others hold floats."""
     columns = {name: table.columns[name] for name in names}
     lists = [name for name, column in columns.items() if len(column.shape) == 2]
-    text = [name for name, column in columns.items() if not _is_numeric(column)]
+    numeric = {name: getattr(one, "looks_numeric", one.dtype.kind in "fiu") for name, one in columns.items()}
+    text = [name for name in names if not numeric[name]]
     one = list_name(names, asked.probabilities)
     if one is not None and one not in (*lists, *text) and (text or lists or len(names) == 1):
         raise FileFormatError(f"column {quoted(one)} contains one number for each row, not a list. {WHOLE_ROWS}.")
@@ -254,11 +250,6 @@ def _check_numbers(table: Table, names: Sequence[str], label: str | None, asked:
     doubted = [name for name in integers if name not in asked.known] if len(integers) < len(names) else []
     if doubted and asked.doubt and asked.classes is None:  # an id or a row number is no class
         raise FileFormatError(not_a_class(doubted[0], "contains whole numbers, and others contain floats", "id_column"))
-
-
-def _is_numeric(column: Column) -> bool:
-    """Whether a column holds numbers; of text, whether it begins like one."""
-    return bool(getattr(column, "looks_numeric", column.dtype.kind in "fiu"))
 
 
 def check_columns(layout: Layout, asked: Request) -> None:
