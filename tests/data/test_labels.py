@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import thermoset as ts
+from helpers_io import write_columns
 from parts import require
 from thermoset.data.labels import column_indices, partial_indices
 
@@ -87,6 +88,12 @@ def test_files_and_training_loops_number_columns_whatever_classes_are_called(tmp
     np.savez(tmp_path / "numbers.npz", logits=ROWS, classes=[10, 20, 30])
     with pytest.raises(ts.InputError, match=r"got int64, shape \(3,\)\. Save classes\.astype\(str\)"):
         ts.load(tmp_path / "numbers.npz")
+
+
+def test_in_a_table_a_number_is_the_name_of_a_column_that_is_called_so(tmp_path):
+    columns = {"1": ROWS[:, 0] + 0.5, "2": ROWS[:, 1], "3": ROWS[:, 2], "label": [1, 2, 3, 1]}
+    for suffix in (".csv", ".parquet"):
+        assert ts.load(write_columns(tmp_path / f"val{suffix}", columns)).labels.tolist() == [0, 1, 2, 0]
 
 
 def test_partial_labels_may_be_whole_numbers_that_are_names():

@@ -125,7 +125,6 @@ def read_groups(groups: object, n_rows: int) -> Groups:
 
 
 def _group_name(item: Any, codes: Ints, place: int) -> str:
-    """A value as the name of a group."""
     if isinstance(item, str) and item.strip() and is_storable(item):
         return item
     if isinstance(item, (bool, np.bool_, int)):

@@ -113,7 +113,6 @@ def most_rows(n_classes: int) -> int:
 
 
 def _option_of(name: str) -> str | None:
-    """The option by which a column of such a name is given."""
     if _LABELS.fullmatch(_plain(name)):
         return "labels"
     return "id_column" if _ID.fullmatch(name.strip()) or _CAMEL_ID.fullmatch(name.strip()) else None

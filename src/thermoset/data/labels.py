@@ -137,7 +137,6 @@ def partial_indices(
 
 
 def _missing_among(values: NDArray[Any], classes: tuple[str, ...] | None) -> Bools:
-    """Which labels are missing."""
     if values.dtype.kind in "iuf":
         found: Bools = (values == -1) | (np.isnan(values) if values.dtype.kind == "f" else False)
         return found

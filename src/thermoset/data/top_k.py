@@ -380,7 +380,6 @@ def _sums(given: object, shape: tuple[int, ...], name: str) -> Block:
 
 
 def _check_stated(values: Block, stated: Stated, n_classes: int) -> None:
-    """Refuse sums that the logits contradict."""
     n_rest = n_classes - values.shape[1]
     if n_rest == 0 or not stated.temperatures.size:
         return
@@ -401,7 +400,6 @@ def _check_stated(values: Block, stated: Stated, n_classes: int) -> None:
 
 
 def _different(temperatures: Sequence[float], name: str) -> NDArray[np.float64]:
-    """Where log-sums are kept, checked."""
     at = [checked_temperature(one, name) for one in temperatures]
     if len(set(at)) != len(at):
         raise InputError(f"{name} must be different from each other; got {at}.")

@@ -103,7 +103,6 @@ def read_zarr(path: Path, asked: Request) -> Table:
 
 
 def _metadata(path: Path) -> dict[str, Any]:
-    """What a folder declares."""
     for name in _METADATA:
         if (path / name).is_file():
             return _json(path / name)
@@ -241,20 +240,17 @@ def read_hdf5(path: Path, asked: Request) -> Table:
 
     def look(name: str) -> Column:
         with _file(path) as file:
-            return _hdf5(path, _dataset(file, name), name, asked)
+            dataset = _dataset(file, name)
+            if dataset.chunks:
+                counts = [-(-size // chunk) for size, chunk in zip(dataset.shape, dataset.chunks, strict=True)]
+                written = dataset.id.get_num_chunks() == int(np.prod(counts, dtype=object))
+            else:
+                written = not dataset.size or dataset.id.get_storage_size() > 0
+            if not written:  # they would be read as if they held zeros
+                raise FileFormatError(f"parts of dataset {quoted(name)} were never written. Write it again.")
+            return _chunked(path, name, dataset, asked)
 
     return Table(Columns(names, look), classes | facts)
-
-
-def _hdf5(path: Path, dataset: Any, name: str, asked: Request) -> Column:
-    if dataset.chunks:
-        counts = [-(-size // chunk) for size, chunk in zip(dataset.shape, dataset.chunks, strict=True)]
-        written = dataset.id.get_num_chunks() == int(np.prod(counts, dtype=object))
-    else:
-        written = not dataset.size or dataset.id.get_storage_size() > 0
-    if not written:  # they would be read as if they held zeros
-        raise FileFormatError(f"parts of dataset {quoted(name)} were never written. Write it again.")
-    return _chunked(path, name, dataset, asked)
 
 
 def _dataset(file: Any, name: str) -> Any:

@@ -59,7 +59,6 @@ class _ArrowColumn(Forward):
         return self.ends[part - 1] if part else 0
 
     def _part(self, row: int) -> int:
-        """The first row group or record batch that has rows from this one on."""
         return int(np.searchsorted(self.ends, row, side="right"))
 
     def blocks(self, first: int) -> Iterator[NDArray[Any]]:
@@ -125,7 +124,6 @@ def read_arrow(path: Path, asked: Request) -> Table:
 
 
 def _table(path: Path, kind: str, n_rows: list[int], schema: Any, asked: Request) -> Table:
-    """The columns that a schema declares."""
     arrow, ends = _arrow(), tuple(accumulate(n_rows))
     if (twice := first_repeated(schema.names)) is not None:
         raise FileFormatError(f"two columns have the same name, {quoted(twice)}.")

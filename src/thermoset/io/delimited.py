@@ -88,7 +88,6 @@ def read_csv(path: Path, asked: Request) -> Table:
 
 
 def _line_of(path: Path, row: int) -> int:
-    """The line of a row, counted from 1."""
     return next(islice((number for number, _ in _lines(path)), row + 1, None))
 
 

@@ -162,7 +162,6 @@ def _check_like(one: Source, first: Source) -> None:
 
 
 def _check_once(paths: Sequence[Path]) -> None:
-    """Refuse one file under two names."""
     seen: dict[tuple[int, int], Path] = {}
     for path in paths:
         with errors_about(path):

@@ -190,7 +190,6 @@ def _padded_scores(width: int, record: Fields, row: int) -> list[float]:
 
 
 def _option_scores(record: Fields, row: int) -> list[float]:
-    """The log-likelihood of each option."""
     responses: Any = record.get(RESPONSES)
     pairs: list[Any] = []
     if isinstance(responses, list):
