@@ -1,6 +1,6 @@
 """Prediction sets: thresholds from conformal rows, sets from thresholds.
 
-`recipes` says how sets are made, `groupings` which classes share a threshold, `classifier` fits, `scoring` predicts.
+`recipe` is how sets are made, `groupings` which classes share a threshold, `classifier` fits, `scoring` predicts.
 Names load when they are first used (`__init__.pyi` lists them): predicting needs only `scoring`.
 """
 

@@ -60,7 +60,7 @@ class Weights(NamedTuple):
 
     @property
     def effective_rows(self) -> float:
-        """How many rows of equal weight say as much: (sum w)**2 / sum w**2."""
+        """The effective sample size, (sum w)**2 / sum w**2."""
         exact = self.steps.astype(object)
         return float(exact.sum() ** 2 / (exact**2).sum())
 

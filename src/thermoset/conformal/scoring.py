@@ -45,7 +45,7 @@ class Scoring:
 
     @classmethod
     def of(cls, recipe: Recipe) -> "Scoring":
-        """As a recipe says."""
+        """By a recipe."""
         return cls(recipe.set_score, recipe.temperature, recipe.seed)
 
     def randomness(self, u: Any, n_rows: int, ids: Any = None) -> Randomness:

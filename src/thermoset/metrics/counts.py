@@ -1,4 +1,4 @@
-"""What prediction sets contain, counted: of all rows, and of parts of them (classes, groups, strata).
+"""Counts of what prediction sets contain: of all rows, and of parts of them (classes, groups, strata).
 
 A table of sets is counted once, a sweep counts over trials without making sets, and with u integrated out the counts
 are expected ones: the formulas of `thermoset.metrics.sets` are the same. Coverages and gaps are fractions, not percent.
@@ -26,7 +26,7 @@ SIZE_STRATA = (0, 2, 4, 11, 101)
 """First set size of each stratum of SSCV: 0-1, 2-3, 4-10, 11-100, 101 and more."""
 
 N_STRATA = 10
-"""Strata of confidence where nothing else is said."""
+"""Default number of strata of confidence."""
 
 _STRATUM_NAMES = (*(f"{a}-{b - 1}" for a, b in pairwise(SIZE_STRATA)), f"{SIZE_STRATA[-1]}+")
 _MOST_STRATA = 10_000
@@ -142,7 +142,7 @@ _nothing: Any = partial(np.empty, 0)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SetCounts(Brief):
-    """What sets contain; trials, if there are any, are on the leading axes.
+    """Counts of what sets contain; trials, if there are any, are on the leading axes.
 
     What was not counted is NaN, and so is every metric that needs it.
 
@@ -190,7 +190,7 @@ class SetCounts(Brief):
 
     @cached_property
     def class_summary(self) -> Floats:
-        """What coverage by class shows, (6, ...): see `kernels.class_summaries`."""
+        """Numbers from coverage by class, (6, ...): see `kernels.class_summaries`."""
         n_classes = self.rows.shape[-1]
         out = np.full((6, *self.rows.shape[:-1]), np.nan)
         if self.hits.shape == self.rows.shape:
@@ -448,13 +448,13 @@ def counts_of_sets(
 
 
 def count_members(sets: ArrayLike) -> SetCounts:
-    """What metrics of sets without labels read: the rows are one class."""
+    """The counts for metrics of sets without labels: the rows are one class."""
     members = check_sets(sets)
     counts = np.count_nonzero(members), np.count_nonzero(~members.any(axis=1))
     return SetCounts(np.array([len(members)]), members=np.asarray(counts[0]), empty=np.asarray(counts[1]))
 
 
 def count_hits(sets: ArrayLike, labels: ArrayLike, alpha: Alpha | None = None) -> SetCounts:
-    """What metrics of class coverage read: no set is looked at beyond its own label."""
+    """The counts for metrics of class coverage: no set is looked at beyond its own label."""
     table = class_coverage(sets, labels)
     return SetCounts(table.count, table.hits, promised=np.nan if alpha is None else float(1 - exact_level(alpha)))

@@ -269,7 +269,7 @@ def top_k_accuracy(scores: ArrayLike, labels: ArrayLike, k: int = 1) -> float:
 
 
 MASS_UNIT = 2.0**-32
-"""What sums of probabilities are counted in: two billion rows fit, each to ten digits."""
+"""The unit of sums of probabilities: two billion rows fit, each to ten digits."""
 
 
 class BinCounts(NamedTuple):

@@ -26,7 +26,7 @@ from thermoset.metrics.counts import (
 from thermoset.quoting import quoted
 
 Needs = Literal["counts", "sizes", "threshold", "ranks", "expectation", "groups", "confidence"]
-"""What a formula reads; see `Metric`."""
+"""The counts that a formula reads; see `Metric`."""
 
 
 @dataclass(frozen=True)

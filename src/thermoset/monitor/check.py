@@ -102,7 +102,7 @@ def part_table(sizes: Ints, confidence: Floats, hit: Bools, alpha: Alpha) -> Par
 
 
 class RowFacts(NamedTuple):
-    """What a check needs of each row, arrays (n,).
+    """The facts that a check needs of each row, arrays (n,).
 
     hit : whether the row's set holds its label; correct : whether that is the likeliest; confidence, own : probability
     of the likeliest, and of the label; distance : squared distance of the probabilities from the label.

@@ -126,7 +126,7 @@ class EProcess(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 def lower_odds(coverage: Floats) -> Floats:
-    """What bets on too few hits expect: odds of a hit, so many times those of this coverage; a new last axis."""
+    """Odds of a hit that bets on too few hits expect, in multiples of those at this coverage; a new last axis."""
     odds: Floats = np.exp(-np.minimum(SIZES / np.sqrt(coverage * (1 - coverage))[..., None], _FARTHEST))
     return odds
 

@@ -37,7 +37,7 @@ _BUSY = "another process has been using this state for more than a minute. Try a
 
 
 class Predictor(Protocol):
-    """What a monitor uses of a fitted predictor."""
+    """The parts of a fitted predictor that a monitor uses."""
 
     document_: Document
     _inference: Inference
@@ -210,7 +210,7 @@ class Monitor:
         return self.status
 
     def _batch(self, data: Logits, labels: Ints, ids: Any, time: str | None, name: str | None) -> BatchRows:
-        """What the predictor and the labels say of each row."""
+        """The batch as the predictor and the labels show it."""
         texts: tuple[tuple[str, Any], ...] = ("time", time), ("name", name)
         for what, text in texts:
             if text is not None and (not isinstance(text, str) or not 0 < len(text) <= _LONGEST_NAME):
@@ -253,7 +253,7 @@ class Monitor:
         )
 
     def _parts(self, data: Logits, labels: Ints) -> tuple[PartKind, tuple[str, ...], Ints]:
-        """What the parts are, the groups that are known and then those that are new, and the place of each row."""
+        """The kind of the parts, the known groups and then new ones, and the place of each row."""
         kind = self._reference.part_kind(data.groups is not None)
         if kind == "class":
             return kind, (), labels

@@ -1,4 +1,4 @@
-"""What a predictor promised, and the law that hits on fresh rows then follow; docs/definitions.md has the law itself.
+"""The promise of a predictor, and the law that hits on fresh rows then follow; docs/definitions.md has the law itself.
 
 Given their labels, classes, clusters and groups with thresholds of their own are independent: all hits follow the
 convolution of their laws. Nothing is promised for the null cluster, or for a group without conformal rows. Tests are
@@ -55,7 +55,7 @@ class Parts:
 
 @dataclass(frozen=True, eq=False)
 class Promise:
-    """What a fitted predictor promised, and what its law needs.
+    """The promise of a fitted predictor, with the numbers that its law needs.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Promise:
 
     @classmethod
     def of(cls, inference: Inference) -> "Promise":
-        """What a document promises."""
+        """The promise of a document."""
         document, effective = inference.document, None
         if document.is_weighted:
             effective = inference.calibration_scores.scatter_rows(document.alpha)

@@ -22,7 +22,7 @@ SIGNIFICANCE = 0.001
 """A promise is called broken when such data would have a probability below this if it were kept."""
 
 FAIL_ON = ("classes", "groups", "confidence", "answers")
-"""What a check can fail on besides broken promises."""
+"""Tests that a check can add to those of the promise."""
 
 _SHOWN = 10  # classes or groups that a notebook shows
 _COLUMNS = ("index", "rows", "hits", "coverage", "low", "high", "p_value", "p_holm")
@@ -230,7 +230,7 @@ class CalibrationCheck:
 
     @property
     def sentence(self) -> str | None:
-        """Which answers are right less or more often than their confidence says; None unless p < `SIGNIFICANCE`."""
+        """The range where confidence and accuracy differ most; None unless p < `SIGNIFICANCE`."""
         if self.p_value >= SIGNIFICANCE:
             return None
         worst = self.worst

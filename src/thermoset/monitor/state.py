@@ -59,7 +59,7 @@ _DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowErro
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What a monitor compares later rows with.
+    """The reference that a monitor compares later rows with.
 
     `law` is that of all rows, if there is one; `sizes` and `confidence` count the `rows` conformal rows by set size and
     by bin of confidence, and are empty where later rows need not be like them. `answer_bound` is the claimed error of
@@ -78,7 +78,7 @@ class Reference:
 
     @classmethod
     def of(cls, inference: Inference) -> "Reference":
-        """What a document says of its conformal rows."""
+        """The reference of a document."""
         document, promise = inference.document, Promise.of(inference)
         if document.is_weighted:
             raise InputError(
@@ -107,14 +107,14 @@ class Reference:
         return self.promise.kind is not None and self.promise.kind.exact
 
     def part_kind(self, grouped: bool) -> PartKind:
-        """What parts are, for rows that have groups or have none."""
+        """The kind of the parts, for rows that have groups or have none."""
         kind = self.promise.kind
         if kind is None or not kind.exact:
             return "group" if grouped else "class"
         return "group" if kind.of_rows else "class" if kind.each_class else "cluster"
 
     def parts(self, kind: PartKind) -> Parts:
-        """What is promised for each part."""
+        """The promise for each part."""
         if self.own_laws:
             of_rows = self.promise.kind is not None and self.promise.kind.of_rows
             return self.promise.group_parts() if of_rows else self.promise.class_parts(self.n_classes)
@@ -130,7 +130,7 @@ class Reference:
         return adjusted
 
     def part_names(self, counts: "PartCounts") -> tuple[str, ...]:
-        """What people call the parts."""
+        """The names of the parts."""
         if counts.kind == "group":
             return counts.names
         if counts.kind == "class":
@@ -439,7 +439,7 @@ class MonitorState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class _Head(msgspec.Struct):
-    """What tells our files from others, and those of other schemas; read before the rest."""
+    """Format and schema, read before the rest."""
 
     format: str = ""
     schema: int = 0
@@ -453,7 +453,7 @@ def write_state(path: FilePath, state: MonitorState) -> None:
 
 
 def read_state(path: FilePath, predictor: str) -> MonitorState:
-    """Read the state of a monitor of the predictor with this checksum, or say why it is none."""
+    """Read the state of a monitor of the predictor with this checksum, or refuse it."""
     source = as_path(path)
     content = read_at_most(source, _MOST_BYTES)
     with errors_about(source):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from thermoset.monitor.state import MonitorState, Reference
 
 PartKind = Literal["class", "cluster", "group"]
-"""What the parts are: classes, clusters of classes, or groups of rows."""
+"""The kind of the parts: classes, clusters of classes, or groups of rows."""
 
 TITLES = {
     "under": "coverage too low",
@@ -31,7 +31,7 @@ TITLES = {
     "confidence": "confidence changed",
     "answers": "too many wrong answers",
 }
-"""What each test looks for, in the order in which they are shown."""
+"""The title of each test, in the order in which they are shown."""
 
 PLURALS = {"class": "classes", "cluster": "clusters", "group": "groups"}
 
@@ -325,7 +325,7 @@ def _change(state: "MonitorState", reference: "Reference", alarmed: set[str]) ->
 
 
 def _audit(state: "MonitorState") -> list[str]:
-    """What labels of answered rows show, where there is an answer rule."""
+    """A sentence on the labels of answered rows, where there is an answer rule."""
     if state.answer_bound is None:
         return []
     answered, errors = state.audited
@@ -435,7 +435,7 @@ def _list(parts: Sequence[PartStatus]) -> str:
 
 
 def _advice(status: MonitorStatus) -> tuple[str, ...]:
-    """What to do after an alarm."""
+    """Advice after an alarm."""
     first = status.changed_from
     if first is None:
         return ()
