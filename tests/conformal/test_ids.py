@@ -46,10 +46,10 @@ def test_the_same_id_gives_the_same_u():
     assert len(np.unique(FITTED.predict_set(rows, ids=range(400)), axis=0)) == 2
 
 
-@pytest.mark.parametrize("made", [np.array, list, tuple, lambda ids: np.array(ids, dtype=object)])
-def test_numbers_and_their_text_are_the_same_id(made):
-    numbers = FITTED.predict_set(FRESH, ids=made(list(range(400))))
-    np.testing.assert_array_equal(FITTED.predict_set(FRESH, ids=made([str(i) for i in range(400)])), numbers)
+@pytest.mark.parametrize("collect", [np.array, list, tuple, lambda ids: np.array(ids, dtype=object)])
+def test_numbers_and_their_text_are_the_same_id(collect):
+    numbers = FITTED.predict_set(FRESH, ids=collect(list(range(400))))
+    np.testing.assert_array_equal(FITTED.predict_set(FRESH, ids=collect([str(i) for i in range(400)])), numbers)
 
 
 @pytest.mark.scaled
@@ -164,7 +164,7 @@ def test_ids_that_cannot_be_read_are_named(suffix, tmp_path):
         pass
     with open_blocks(path, id_column="key") as blocks:
         next(iter(blocks))
-    if suffix != ".npz":  # without being told, an id is no logit
+    if suffix != ".npz":  # unless it is named, an id is no logit
         with pytest.raises(FileFormatError, match="column 'key'"), open_blocks(path) as blocks:
             list(blocks)
     else:
@@ -205,10 +205,10 @@ def test_predictions_hold_ids_only_as_the_file_was_opened(tmp_path):
 def test_the_command_carries_ids_into_the_output(suffix, out, predictor, tmp_path, monkeypatch, capsys):
     from thermoset.cli import main
 
-    path, made = tmp_path / f"rows{suffix}", tmp_path / f"sets{out}"
+    path, target = tmp_path / f"rows{suffix}", tmp_path / f"sets{out}"
     predictor.save(tmp_path / "predictor.json")
     write_rows(path, FRESH_IDS)
-    command = ["thermoset", "predict", str(tmp_path / "predictor.json"), str(path), "--out", str(made)]
+    command = ["thermoset", "predict", str(tmp_path / "predictor.json"), str(path), "--out", str(target)]
     by_row, by_id = predictor.set_sizes(FRESH), predictor.set_sizes(FRESH, ids=FRESH_IDS)
     assert (by_row != by_id).any()
     for asked, sizes in (((), by_row), (("--u", "ids"), by_id)):
@@ -216,5 +216,5 @@ def test_the_command_carries_ids_into_the_output(suffix, out, predictor, tmp_pat
         with pytest.raises(SystemExit) as ended:
             main()
         assert not ended.value.code, capsys.readouterr()
-        assert read_ids(made) == FRESH_IDS
-        assert [int(size) for size in read_ids(made, "size")] == sizes.tolist()
+        assert read_ids(target) == FRESH_IDS
+        assert [int(size) for size in read_ids(target, "size")] == sizes.tolist()

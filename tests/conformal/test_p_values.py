@@ -108,20 +108,20 @@ def test_another_level_is_a_fresh_fit_to_the_last_bit(method, grouping):
     def fitted(alpha):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            made = ts.ConformalClassifier(method, alpha, 0.8, grouping=grouping, random_state=3)
-            made.fit(with_groups(LOGITS), LABELS)
-        return made, [str(one.message) for one in caught]
+            model = ts.ConformalClassifier(method, alpha, 0.8, grouping=grouping, random_state=3)
+            model.fit(with_groups(LOGITS), LABELS)
+        return model, [str(one.message) for one in caught]
 
     model, _ = fitted(0.1)
     for alpha in (0.003, 0.02, "0.05", 0.1, 0.5, 0.999):
-        fresh, told = fitted(alpha)
+        fresh, messages = fitted(alpha)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             other = model.at(alpha)
-        assert [str(one.message) for one in caught] == told
-        lax = [message for message in told if "promises that sets hold" in message]
+        assert [str(one.message) for one in caught] == messages
+        lax = [message for message in messages if "promises that sets hold" in message]
         assert len(lax) == (Fraction(str(alpha)) > Fraction(1, 2))
-        assert (len(told) > len(lax)) == (fewest(fresh) < rows_needed(alpha))
+        assert (len(messages) > len(lax)) == (fewest(fresh) < rows_needed(alpha))
         assert other.get_params() == fresh.get_params()
         assert other.thresholds_.tobytes() == fresh.thresholds_.tobytes()
         np.testing.assert_array_equal(other.threshold_, fresh.threshold_)
@@ -242,13 +242,13 @@ def test_a_summary_of_something_else_is_refused(bad):
 
 def test_a_summary_shows_when_sets_are_empty_or_ambiguous():
     p = np.random.default_rng(0).random((50, 4))
-    told = ts.conformal.p_summary(p)
-    np.testing.assert_array_equal(told.label, p.argmax(axis=1))
+    summary = ts.conformal.p_summary(p)
+    np.testing.assert_array_equal(summary.label, p.argmax(axis=1))
     for alpha in (0.1, 0.5, 0.9):
         sizes = (p > alpha).sum(axis=1)
-        np.testing.assert_array_equal(sizes == 0, alpha >= told.credibility)
+        np.testing.assert_array_equal(sizes == 0, alpha >= summary.credibility)
         np.testing.assert_array_equal(sizes > 1, np.sort(p, axis=1)[:, -2] > alpha)
-    np.testing.assert_allclose(told.confidence, 1 - np.sort(p, axis=1)[:, -2], rtol=0, atol=0)
+    np.testing.assert_allclose(summary.confidence, 1 - np.sort(p, axis=1)[:, -2], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("name", ["raps", "margin"])

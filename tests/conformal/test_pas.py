@@ -103,8 +103,8 @@ def test_a_file_holds_the_prior_and_predicts_the_same(tmp_path, grouping):
     ],
 )
 def test_a_prior_that_does_not_fit_is_refused_in_a_file(tmp_path, prior, complaint):
-    made = ts.TwoTemperaturePredictor("pas", 0.2, prefer="small").fit(*long_tailed()).document_
-    path = forge(tmp_path / "p.json", made, {"recipe.method.parameters": {"prior": prior}})
+    document = ts.TwoTemperaturePredictor("pas", 0.2, prefer="small").fit(*long_tailed()).document_
+    path = forge(tmp_path / "p.json", document, {"recipe.method.parameters": {"prior": prior}})
     with pytest.raises(FileFormatError, match=complaint):
         ts.TwoTemperaturePredictor.load(path)
 

@@ -96,21 +96,21 @@ def test_a_file_keeps_the_recipe(recipe, tmp_path):
     recipe = recipe.change(temperature=1.5)
     asked = recipe.parameters | {"temperature_sets": recipe.temperature}
     del asked["temperature"]
-    made = ts.TwoTemperaturePredictor(**asked, prefer="small").fit(*generated(300, 3))
-    assert made.document_.recipe == recipe
-    made.save(tmp_path / "p.json")
+    predictor = ts.TwoTemperaturePredictor(**asked, prefer="small").fit(*generated(300, 3))
+    assert predictor.document_.recipe == recipe
+    predictor.save(tmp_path / "p.json")
     read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
     assert read.document_.recipe == recipe
     assert read._promise.exact == recipe.exact
     data = ts.Logits(*generated(300, 3, seed=1))
-    np.testing.assert_array_equal(read.recalibrate(data).threshold_, made.recalibrate(data).threshold_)
-    assert read.document_.recipe == made.document_.recipe, "and renewing the threshold does not change it"
+    np.testing.assert_array_equal(read.recalibrate(data).threshold_, predictor.recalibrate(data).threshold_)
+    assert read.document_.recipe == predictor.document_.recipe, "and renewing the threshold does not change it"
 
 
 def test_a_score_without_u_stays_randomised_through_renewal():
     """It had no seed before, and whoever fits it again with another score draws u."""
-    made = ts.TwoTemperaturePredictor("lac").fit(*generated(300, 3))
-    made.recalibrate(ts.Logits(*generated(300, 3, seed=1)))
-    assert made.document_.recipe.seed is None
-    assert made.document_.recipe.randomized
-    assert made._promise.exact
+    predictor = ts.TwoTemperaturePredictor("lac").fit(*generated(300, 3))
+    predictor.recalibrate(ts.Logits(*generated(300, 3, seed=1)))
+    assert predictor.document_.recipe.seed is None
+    assert predictor.document_.recipe.randomized
+    assert predictor._promise.exact

@@ -196,9 +196,11 @@ def test_groups_with_too_few_rows_are_named():
     model = ts.ConformalClassifier("aps", ALPHA, grouping="group")
     with pytest.warns(CoverageWarning, match=r"at least 4 rows of each group.*too few for 3 of 4 groups") as said:
         model.fit(data)
-    told = str(said[0].message)
-    assert all(part in told for part in ("'small' (3)", "'tiny' (1)", "'nobody' (0, it had no conformal row)")), told
-    assert "big" not in told
+    message = str(said[0].message)
+    assert all(part in message for part in ("'small' (3)", "'tiny' (1)", "'nobody' (0, it had no conformal row)")), (
+        message
+    )
+    assert "big" not in message
     assert np.isposinf(model.threshold_).tolist() == [False, True, True, True]
     sets = model.predict_set(FRESH.logits[:4], groups=["small", "tiny", "nobody", "big"])
     assert sets[:3].all()

@@ -474,16 +474,21 @@ def test_the_report_holds_the_metrics():
 
 def test_json_is_finite_and_says_null_for_absent_classes():
     report, *_ = small_report(class_names=list("abcdefgh"), fail_on=("confidence",))
-    told = report.to_json_dict()
-    assert json.loads(json.dumps(told, allow_nan=False)) == told
-    assert (told["ok"], told["broken"], told["alpha"], told["clusters"]) == (report.ok, list(report.broken), 0.1, None)
-    assert told["class_names"] == list("abcdefgh")
+    record = report.to_json_dict()
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    assert (record["ok"], record["broken"], record["alpha"], record["clusters"]) == (
+        report.ok,
+        list(report.broken),
+        0.1,
+        None,
+    )
+    assert record["class_names"] == list("abcdefgh")
     absent = {"index": 3, "rows": 0, "hits": 0}
     nothing = dict.fromkeys(("coverage", "low", "high", "p_value", "p_holm"))
-    assert told["classes"][3] == absent | nothing
-    assert told["classes"][0]["coverage"] == report.classes.coverage[0]
-    assert told["marginal"]["allowed"] == list(report.marginal.allowed)
-    assert told["top_coverage_gap"] == {
+    assert record["classes"][3] == absent | nothing
+    assert record["classes"][0]["coverage"] == report.classes.coverage[0]
+    assert record["marginal"]["allowed"] == list(report.marginal.allowed)
+    assert record["top_coverage_gap"] == {
         "value": report.top_gap,
         "floor_mean": report.floor.top_mean,
         "floor_95": report.floor.top_95,
@@ -505,11 +510,11 @@ def test_parts_by_size_and_confidence_are_those_of_the_metrics():
     gaps = {of.by: of.gap for of in report.parts.gaps}
     assert gaps["size"] == metrics.size_stratified_coverage_violation(sets, labels, ALPHA)
     assert gaps["confidence"] == metrics.confidence_coverage_gap(sets, labels, probs.max(axis=1), ALPHA)
-    told = report.to_json_dict()
-    assert [(part["by"], part["rows"]) for part in told["parts"]] == list(zip(report.parts.by, rows, strict=True))
-    assert [part["value"] for part in told["part_gaps"]] == list(gaps.values())
+    record = report.to_json_dict()
+    assert [(part["by"], part["rows"]) for part in record["parts"]] == list(zip(report.parts.by, rows, strict=True))
+    assert [part["value"] for part in record["part_gaps"]] == list(gaps.values())
     classwise = metrics.classwise_calibration(probs, labels)
-    assert told["classwise_calibration"] == {
+    assert record["classwise_calibration"] == {
         "ece": classwise.ece,
         "chance": classwise.ece_chance,
         "worst_class": int(classwise.error.argmax()),

@@ -66,8 +66,8 @@ def test_the_p_value_is_bonferroni_over_the_cuts(before, after):
         min(hypergeometric_tails(int(before[s + 1 :].sum()), int((before + after).sum()), int(above), before.sum()))
         for s, above in ((s, (before + after)[s + 1 :].sum()) for s in occurring)
     ]
-    told = float(2 * tails[list(occurring).index(drift.size)] * drift.cuts)
-    assert drift.p_value == pytest.approx(min(told, 1), rel=1e-9)
+    expected = float(2 * tails[list(occurring).index(drift.size)] * drift.cuts)
+    assert drift.p_value == pytest.approx(min(expected, 1), rel=1e-9)
     assert drift.p_value >= 0.999999 * min(float(2 * min(tails)), 1)
     if len(occurring) <= 3:  # few sizes: every cut is looked at
         assert drift.cuts == max(len(occurring) - 1, 1)

@@ -336,6 +336,6 @@ def test_shifted_thresholds_are_shown_and_not_tested(predictor, fresh):
 
 def test_a_predictor_with_weighted_rows_is_refused():
     rows = rows_of(600)
-    made = ts.TwoTemperaturePredictor(alpha=0.1, prefer="small").fit(rows, weights=np.linspace(1, 2, 600))
+    weighted = ts.TwoTemperaturePredictor(alpha=0.1, prefer="small").fit(rows, weights=np.linspace(1, 2, 600))
     with pytest.raises(ts.InputError, match="weighted"):
-        ts.Monitor(made)
+        ts.Monitor(weighted)

@@ -15,10 +15,10 @@ from thermoset.monitor.status import summarize
 @pytest.fixture(scope="module")
 def state():
     of = reference()
-    made = started(of, run_length=1000)
+    state = started(of, run_length=1000)
     for i in range(3):
-        made = after(made, of, drawn(80, i, labelled=0.5), f"day {i}")
-    return made
+        state = after(state, of, drawn(80, i, labelled=0.5), f"day {i}")
+    return state
 
 
 @pytest.fixture
@@ -44,9 +44,9 @@ def test_every_damaged_byte_is_noticed(path):
         damaged = bytearray(content)
         damaged[place] ^= 1 << int(rng.integers(0, 8))
         path.write_bytes(damaged)
-        with pytest.raises(ts.InputError, match=r"state\.json: ") as told_of:
+        with pytest.raises(ts.InputError, match=r"state\.json: ") as caught:
             read_state(path, "sha")
-        assert "\n" not in str(told_of.value)
+        assert "\n" not in str(caught.value)
 
 
 def test_a_truncated_file_is_refused(path):
