@@ -74,33 +74,9 @@ def test_rows_needed_by_trying(alpha):
 
 @pytest.mark.parametrize(
     "alpha",
-    [
-        0,
-        0.0,
-        1,
-        1.0,
-        -0.1,
-        1.5,
-        math.nan,
-        math.inf,
-        -math.inf,
-        "a tenth",
-        "",
-        None,
-        True,
-        False,
-        "1/0",
-        Fraction(1),
-        [0.1],
-        "1e-99999999",
-        "1e-5000",
-        "1e-10",
-        1e-10,
-        "0.9999999999",
-        Fraction(1, 10**10),
-        5e-324,
-    ],
-)
+    [0, 0.0, 1, 1.0, -0.1, 1.5, math.nan, math.inf, -math.inf, "a tenth", "", None, True, False, "1/0", Fraction(1),
+     [0.1], "1e-99999999", "1e-5000", "1e-10", 1e-10, "0.9999999999", Fraction(1, 10**10), 5e-324],
+)  # fmt: skip
 def test_what_is_no_level_is_named(alpha):
     with pytest.raises(InputError, match="alpha must be a number strictly between 0 and 1") as raised:
         exact_level(alpha)

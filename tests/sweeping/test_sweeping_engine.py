@@ -214,36 +214,29 @@ def test_integrated_u_is_the_average_over_drawn_u(temperature, allow_empty):
             assert gap == pytest.approx(np.abs(coverage - (1 - alpha)), abs=1e-12)
 
 
-@pytest.mark.parametrize("temperature", [0.05, 2.0])
-def test_integrated_u_is_the_average_on_real_logits(real, temperature):
-    logits, labels = (array[:2000] for array in real("cifar100_resnet50"))
-    result = sweep(logits, labels, [temperature], COMPILED, [0.1], 1, evaluation="integrated")
-    for method, name in zip(COMPILED, result.methods, strict=True):
-        for metric, (mean, error) in over_many_u(logits, labels, method, temperature, 0.1, 30).items():
-            got = result.of_trials(metric, name)[0, 0]
-            assert abs(got - mean) <= error, (name, metric, got, mean, error)
-
-
 @quiet
-def test_integrated_u_is_the_average_where_thresholds_are_many_ranks_apart():
-    logits, labels = problem("plain", 150, 120, 0.3, np.float32, 4)
-    result = sweep(logits, labels, [0.3, 20.0], COMPILED, [0.1, 0.5], 8, evaluation="integrated")
+@pytest.mark.parametrize(
+    ("rows", "grid", "alphas", "draws"),
+    [
+        ("real", [0.05, 2.0], [0.1], 30),
+        ("flat", [0.3, 20.0], [0.1, 0.5], 100),
+        ("masked", [0.05, 1.0], [0.2], 300),
+    ],
+)
+def test_integrated_u_is_the_average_on_harder_rows(rows, grid, alphas, draws, real):
+    """Real logits; thresholds dozens of ranks apart; masked classes and ties."""
+    if rows == "real":
+        logits, labels = (array[:2000] for array in real("cifar100_resnet50"))
+    elif rows == "flat":
+        logits, labels = problem("plain", 150, 120, 0.3, np.float32, 4)
+    else:
+        logits, labels = problem("ties", 400, 8, 2.0, np.float64, 3)
+        logits[(np.random.default_rng(0).random(logits.shape) < 0.2) & (np.eye(8)[labels] == 0)] = -np.inf
+    result = sweep(logits, labels, grid, COMPILED, alphas, 1, evaluation="integrated")
     for method, name in zip(COMPILED, result.methods, strict=True):
-        for j, temperature in enumerate(result.temperatures):
-            for metric, (mean, error) in over_many_u(logits, labels, method, temperature, 0.5, 100).items():
-                got = result.of_trials(metric, name, 0.5)[j, 0]
-                assert abs(got - mean) <= error, (name, temperature, metric, got, mean, error)
-
-
-@quiet
-def test_integrated_u_with_masked_classes_and_ties():
-    logits, labels = problem("ties", 400, 8, 2.0, np.float64, 3)
-    logits[(np.random.default_rng(0).random(logits.shape) < 0.2) & (np.eye(8)[labels] == 0)] = -np.inf
-    result = sweep(logits, labels, [0.05, 1.0], COMPILED, [0.2], 1, evaluation="integrated")
-    for method, name in zip(COMPILED, result.methods, strict=True):
-        for j, temperature in enumerate(result.temperatures):
-            for metric, (mean, error) in over_many_u(logits, labels, method, temperature, 0.2, 300).items():
-                got = result.of_trials(metric, name)[j, 0]
+        for j, temperature in enumerate(grid):
+            for metric, (mean, error) in over_many_u(logits, labels, method, temperature, alphas[-1], draws).items():
+                got = result.of_trials(metric, name, alphas[-1])[j, 0]
                 assert abs(got - mean) <= error, (name, temperature, metric, got, mean, error)
 
 

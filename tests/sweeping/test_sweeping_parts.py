@@ -128,12 +128,6 @@ def test_threads_blocks_and_memory_change_no_bit(grouping, monkeypatch):
         assert run() == want
 
 
-def test_a_trial_is_the_same_however_many_are_run():
-    data = data_of()
-    few, many = (sweep(data, temperatures=[1.0], trials=n, metrics=ASKED).trial_values for n in (2, 5))
-    assert few.tobytes() == np.ascontiguousarray(many[..., :2]).tobytes()
-
-
 @pytest.mark.parametrize("n_classes", [2, 3, 5, 12, 120])
 def test_sizes_beyond_the_number_of_classes_have_no_rows(n_classes):
     logits, labels = generated(200, n_classes, signal=0.1)

@@ -47,25 +47,8 @@ def test_thresholds_by_group_equal_the_composition(method):
             assert result.of_trials("avg_group_coverage_gap", method)[j, t] == by_group
 
 
-def test_differs_from_one_threshold_for_all():
-    logits, labels = generated(400, 4, signal=0.2)
-    one, each = (
-        sweep(logits, labels, [1.0], ["aps"], trials=3, cp_fraction=0.5, grouping=kind) for kind in (None, "class")
-    )
-    assert not np.any(one.of_trials("threshold", "aps") == each.of_trials("threshold", "aps"))
-
-
 def test_no_class_with_enough_rows_gives_infinite_thresholds_and_full_sets():
     logits, labels = generated(60, 10)
     result = sweep(logits, labels, [1.0], ["aps"], trials=2, grouping="class")
     assert np.isposinf(result.curve("threshold", "aps")).all()
     assert result.curve("avg_size", "aps").tolist() == [10.0]
-
-
-def test_threads_and_other_trials_change_no_bit():
-    logits, labels = generated(200, 4)
-    few, many = (
-        sweep(logits, labels, [1.0], ["aps"], trials=n, grouping="class", n_jobs=jobs).trial_values
-        for n, jobs in ((2, 1), (4, 3))
-    )
-    assert few.tobytes() == many[..., :2].tobytes()
