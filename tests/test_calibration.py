@@ -165,7 +165,7 @@ def test_nll_leaves_out_labels_of_probability_zero_and_says_how_many():
     assert others.zero_labels_ == 0
 
 
-def test_any_floor_of_a_probability_would_give_the_same_temperature():
+def test_a_floor_of_probabilities_gives_the_same_temperature():
     logits, labels, _ = with_zero_labels()
     rows = np.arange(len(labels))
 
@@ -187,7 +187,7 @@ def test_ece_counts_labels_of_probability_zero_as_wrong():
     assert found.loss_ == pytest.approx(ece(logits, labels, found.temperature_, 15), rel=1e-12)
 
 
-def test_where_all_labels_have_probability_zero_no_temperature_is_better():
+def test_labels_all_of_probability_zero_leave_temperature_one():
     with pytest.warns(ZeroProbabilityWarning, match="2 of 2 rows"):
         found = TemperatureScaler().fit([[3.0, -np.inf], [-np.inf, 1.0]], [1, 0])
     assert (found.temperature_, found.loss_, found.at_bound_) == (1.0, np.inf, False)
@@ -207,7 +207,7 @@ def test_ece_temperature_beats_a_fine_scan(n_bins):
     assert fitted.loss_ == pytest.approx(ece(logits, labels, fitted.temperature_, n_bins), abs=1e-12)
 
 
-def test_ece_search_is_deterministic_and_does_not_depend_on_row_order():
+def test_ece_search_does_not_depend_on_row_order():
     logits, labels = problem(300)
     order = np.random.default_rng(1).permutation(300)
     one, two = fit_ece(Logits(logits, labels)), fit_ece(Logits(logits, labels))
@@ -215,7 +215,7 @@ def test_ece_search_is_deterministic_and_does_not_depend_on_row_order():
     assert fit_ece(Logits(logits[order], labels[order])).temperature == pytest.approx(one.temperature, rel=1e-3)
 
 
-def test_ece_temperature_of_one_bin_is_where_confidence_meets_accuracy():
+def test_ece_of_one_bin_is_where_confidence_meets_accuracy():
     # One bin: ECE = |mean confidence - accuracy|; confidence of (d, 0) at T is 1/(1 + e^(-d/T)), accuracy 3/4.
     logits = np.tile([2.0, 0.0], (4, 1))
     fitted = TemperatureScaler("ece", n_bins=1).fit(logits, [0, 0, 0, 1])
@@ -277,7 +277,7 @@ def test_a_label_further_down_than_numbers_reach_is_refused(objective):
         TemperatureScaler(objective).fit(WIDE, [1, 2, 1])
 
 
-def test_wide_rows_are_no_trouble_where_the_label_is_near_the_top():
+def test_wide_rows_are_fitted_where_labels_are_near_the_top():
     rows = np.array([[1e308, 1e308, -1e308], [1.0, 0.0, -1e308], [0.0, 1.0, -1e308]])
     fitted = TemperatureScaler().fit(np.concatenate([rows, rows, rows]), [0, 0, 1, 1, 0, 0, 0, 1, 1])
     # two of three right at odds of e: probability 2/3 at e**(1/T) = 2

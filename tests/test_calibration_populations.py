@@ -105,7 +105,7 @@ def test_no_draw_has_a_clearly_worse_log_loss(n):
 
 
 @rows
-def test_classes_are_left_alone_where_one_temperature_is_right_and_corrected_where_it_is_not(n):
+def test_classes_are_corrected_only_where_they_are_biased(n):
     share = {name: np.mean([one.corrected for one in judged(name, n)]) for name in POPULATIONS}
     assert share["one temperature"] <= 0.05
     assert share["label noise"] <= 0.05

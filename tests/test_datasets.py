@@ -121,7 +121,7 @@ def at(curves, metric, method, temperature):
 
 
 @pytest.mark.parametrize("method", ["aps", "raps"])
-def test_sets_grow_and_class_gaps_fall_from_one_to_the_calibrated_temperature(curves, temperature, method):
+def test_sets_grow_and_class_gaps_fall_towards_t_star(curves, temperature, method):
     for metric, sign in (("avg_size", 1), ("top_coverage_gap", -1)):
         # Trials share splits and u across temperatures, so the differences are paired.
         change = sign * (at(curves, metric, method, temperature) - at(curves, metric, method, 1.0))

@@ -1,4 +1,4 @@
-"""Compiled ahead: later processes compile nothing, and what cannot be kept is told."""
+"""Compiled ahead: later processes compile nothing, and a cache that cannot be written is an error."""
 
 import os
 import subprocess
@@ -49,7 +49,7 @@ for path in sys.argv[1:]:
 
 
 @pytest.mark.filterwarnings("ignore::thermoset.BudgetWarning")
-def test_after_a_warmup_a_new_process_loads_and_predicts_without_compiling(tmp_path):
+def test_after_a_warmup_a_new_process_compiles_nothing(tmp_path):
     rows = Logits(*generated(600, 6, seed=3))
     asked = {
         "one": {},
@@ -114,10 +114,10 @@ def test_a_warmup_prepares_every_entry_point():
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
 
 
-def test_what_was_done_is_told():
-    told = []
-    done = warmup("predict", progress=told.append)
-    assert told == ["predict"]
+def test_a_warmup_reports_what_it_did():
+    steps = []
+    done = warmup("predict", progress=steps.append)
+    assert steps == ["predict"]
     assert done.n_bytes == sum(path.stat().st_size for path in done.folder.iterdir())
     assert set(done.compiled) <= set(done.ready) <= set(ENTRIES)
 
@@ -132,7 +132,7 @@ ts.warmup(progress=print)
 """
 
 
-def test_nowhere_to_keep_it_is_told_before_the_work(tmp_path):
+def test_an_unwritable_cache_is_refused_before_the_work(tmp_path):
     done = run("-c", READ_ONLY, folder=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert "InputError: compiled code cannot be cached" in done.stderr

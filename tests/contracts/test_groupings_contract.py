@@ -45,7 +45,7 @@ def test_commands_take_every_grouping():
 
 @OF_CLASSES
 @pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
-def test_a_division_names_a_group_for_each_class_and_rows_that_set_thresholds(name):
+def test_a_division_names_groups_of_classes_and_their_rows(name):
     scores, (_, labels) = pairs(*np.random.default_rng(0).random((2, 500))), uneven(500)
     made = GROUPINGS[name].divide(scores, labels, 8, ALPHA, 3)  # two classes have no row
     assert made.group_of_class.shape == (8,)
@@ -135,7 +135,7 @@ def test_groups_come_from_the_grouping():
 
 
 class ByParity(Grouping):
-    """A stranger's grouping: even classes share a threshold, and odd ones do."""
+    """A user's grouping: even classes share a threshold, and odd ones do."""
 
     name = "parity"
     title = "by parity"
@@ -147,7 +147,7 @@ class ByParity(Grouping):
         return Division(np.arange(n_classes) % 2)
 
 
-def test_a_grouping_of_ones_own_needs_nothing_but_its_place_in_the_registry(monkeypatch, tmp_path):
+def test_a_custom_grouping_needs_only_its_line_in_the_registry(monkeypatch, tmp_path):
     monkeypatch.setattr("thermoset.conformal.groupings.GROUPINGS", {**GROUPINGS, "parity": ByParity()})
     predictor = ts.TwoTemperaturePredictor("aps", ALPHA, "small", grouping="parity").fit(*uneven(3000))
     predictor.save(tmp_path / "p.json")

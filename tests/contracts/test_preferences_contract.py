@@ -47,7 +47,7 @@ def test_every_preference_has_examples():
 
 
 @pytest.mark.parametrize(("kind", "prefer"), TYPED)
-def test_it_is_read_by_itself_alone_and_comes_back_from_text_and_file(kind, prefer):
+def test_a_preference_survives_text_and_file(kind, prefer):
     read = read_preference(prefer)
     assert type(read) is kind
     assert [other for other in PREFERENCES if other.read(prefer) is not None] == [kind]

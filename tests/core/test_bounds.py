@@ -167,7 +167,7 @@ def test_blocks_and_threads_do_not_change_a_bit(monkeypatch):
 
 
 @pytest.mark.parametrize("method", ["lac", "aps", "raps", "saps", "topk", "margin"])
-def test_p_values_are_upper_bounds_of_those_of_whole_rows_and_give_the_sets(method):
+def test_p_values_bound_those_of_whole_rows_and_give_the_sets(method):
     rng = np.random.default_rng(3)
     labels = rng.integers(0, 60, 400)
     logits = 3 * rng.normal(size=(400, 60)) + 8 * np.eye(60)[labels]

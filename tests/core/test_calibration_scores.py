@@ -131,7 +131,7 @@ def test_p_values_are_what_counting_gives(pool, wanted, own, v):
 @pytest.mark.parametrize("temperature", [0.01, 1.0])
 @pytest.mark.parametrize("allow_empty", [True, False])
 @pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
-def test_p_values_of_rows_look_up_their_scores_in_the_pool_of_the_class(name, temperature, allow_empty):
+def test_p_values_are_ranks_in_the_pool_of_the_class(name, temperature, allow_empty):
     logits, labels = generated(90, 5, signal=0.5)
     fresh = np.vstack([logits[:20], generated(40, 5, seed=1)[0]])  # some tie with rows of the pools
     fresh[25, 2] = -np.inf

@@ -112,5 +112,5 @@ def test_eight_processes_that_start_cold_at_once_agree(warm, tmp_path):
     begun = [subprocess.Popen(**command(SOFTMAX, tmp_path), **pipes) for _ in range(8)]
     ended = [one.communicate() for one in begun]
     assert [one.returncode for one in begun] == [0] * 8, ended
-    assert {told for _, told in ended} == {""}
+    assert {errors for _, errors in ended} == {""}
     assert {found for found, _ in ended} == {run(SOFTMAX, warm).stdout}

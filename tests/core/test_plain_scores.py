@@ -98,7 +98,7 @@ def test_a_sweep_with_a_score_written_again_is_the_compiled_one(grouping):
 
 
 @pytest.mark.scaled
-def test_a_score_that_is_no_prefix_follows_the_law_and_its_sets_have_holes():
+def test_sets_with_holes_follow_the_law():
     logits, labels = generated(1200, 10, signal=0.3)
 
     def predict(conformal, own, fresh):
@@ -152,7 +152,7 @@ def test_margins_that_float64_cannot_tell_apart_stay_in_order():
         assert abs(pairs.imag[-1]) == pytest.approx(6000 - math.log(2), abs=1e-9)
 
 
-def test_a_function_sees_sorted_probabilities_that_it_cannot_change():
+def test_a_function_sees_read_only_sorted_probabilities():
     def look(probs, rank, u):
         assert probs.shape == (len(u), 3)
         assert u.shape == (len(u), 1)
@@ -196,7 +196,7 @@ def test_what_a_function_must_not_return(returned, because):
     "wrong",
     [lambda: 1.0, lambda probs: probs, lambda probs, rank: probs, lambda a, b, c, d: a, lambda a, b, c, *, d: a],
 )
-def test_a_function_of_other_arguments_is_refused_when_it_is_given(wrong):
+def test_a_function_of_other_arguments_is_refused_at_once(wrong):
     for use in (
         lambda: OwnScore(wrong, "mine"),
         lambda: ConformalClassifier(wrong).fit(LOGITS, LABELS),
@@ -206,12 +206,12 @@ def test_a_function_of_other_arguments_is_refused_when_it_is_given(wrong):
             use()
 
 
-def test_functions_that_take_three_arguments_in_any_way_are_welcome():
+def test_any_function_that_takes_three_arguments_will_do():
     for right in (lambda *a: a[0], lambda a, b, c=0: a, lambda a, b, c, d=0: a, np.fmax, functools.partial(wavy)):
         assert OwnScore(right, "mine").function is right
 
 
-def test_masked_classes_are_beyond_every_threshold_whatever_the_function_says():
+def test_masked_classes_are_beyond_every_threshold():
     logits = np.array([[0.0, -np.inf, 3.0, -np.inf]])
     assert np.isposinf(scores(lambda probs, rank, u: np.log(probs), logits)).tolist() == [[False, True, False, True]]
 
@@ -249,7 +249,7 @@ def test_names_and_equality():
         ts.sweep(LOGITS, LABELS, [1.0], two)
 
 
-def test_a_class_of_ones_own_sees_logarithms_that_do_not_underflow():
+def test_a_custom_class_sees_logarithms_without_underflow():
     class Odds(PlainScore):
         name, uses_u = "odds", False
 

@@ -73,11 +73,11 @@ def test_tasks_are_made_only_as_they_are_needed(monkeypatch):
 def test_blocks_put_results_where_their_rows_stand_and_add_up(monkeypatch, threads, block_bytes):
     monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
     monkeypatch.setattr("thermoset.rows._BLOCK_BYTES", block_bytes)
-    source, told = ArrayRows(np.arange(3000.0).reshape(1000, 3)), []
+    source, steps = ArrayRows(np.arange(3000.0).reshape(1000, 3)), []
     by_column, by_row = np.empty((2, 1000)), np.empty((1000, 3))
 
     def progress(done, total):
-        told.append((done, total))
+        steps.append((done, total))
 
     def seen(block, numbers, factor):
         assert len(block) == len(numbers)
@@ -85,8 +85,8 @@ def test_blocks_put_results_where_their_rows_stand_and_add_up(monkeypatch, threa
 
     map_rows(source, seen, [by_column], per_row=[range(1000)], fixed=[2.0], progress=progress)
     np.testing.assert_array_equal(by_column, 2.0 * np.stack([source.logits[:, 0], np.arange(1000)]))
-    assert told[-1] == (1000, 1000)
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert steps[-1] == (1000, 1000)
+    assert [done for done, _ in steps] == sorted(done for done, _ in steps)
     map_rows(source, lambda block: (block + 1,), [by_row], axis=-2)
     np.testing.assert_array_equal(by_row, source.logits + 1)
 

@@ -301,7 +301,7 @@ def test_resolve_takes_names_and_objects():
 
 
 @pytest.mark.parametrize("method", ["apps", "", None, 3, APS])
-def test_an_unknown_method_is_told_the_names(method):
+def test_an_unknown_method_is_answered_with_the_names(method):
     with pytest.raises(InputError, match="method must be ") as raised:
         resolve(method)
     for name in SCORES:

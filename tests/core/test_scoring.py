@@ -187,7 +187,7 @@ def test_nothing_is_written_into_the_input():
 
 
 @REGISTERED
-def test_a_score_that_is_never_empty_keeps_the_top_label_under_every_threshold(score):
+def test_never_empty_keeps_the_top_label_at_every_threshold(score):
     logits = rows("tied", seed=8)
     low = pairs([-np.inf, -1.0], -np.inf)
     wide = np.tile(low[:, None], 9)
@@ -204,7 +204,7 @@ def test_a_score_that_is_never_empty_keeps_the_top_label_under_every_threshold(s
 
 @REGISTERED
 @KINDS
-def test_a_score_that_is_never_empty_differs_in_the_top_label_alone(score, kind):
+def test_never_empty_differs_in_the_top_label_alone(score, kind):
     logits = rows(kind, seed=10)
     top = np.array([oracle.ranking(row)[0] for row in logits.tolist()])
     plain, kept = (score_matrix(logits, one, 0.7, Randomness(seed=2)) for one in (score, NeverEmpty(score)))
@@ -217,7 +217,7 @@ def test_a_score_that_is_never_empty_differs_in_the_top_label_alone(score, kind)
 
 
 @COMPILED
-def test_an_infinite_threshold_lets_everything_in_and_a_large_one_no_mask(score):
+def test_only_an_infinite_threshold_includes_masked_classes(score):
     logits = rows("masked", seed=9)
     q = pairs([1e300, np.inf], np.inf)
     sets = prefix_sets(logits, score, 0.5, Randomness(seed=0), q)

@@ -1,4 +1,4 @@
-"""u of rows, ids and trials: uniform, strangers to each other, and the definition to the last bit."""
+"""u of rows, ids and trials: uniform, independent of each other, and the definition to the last bit."""
 
 import math
 
@@ -32,7 +32,7 @@ def test_u_is_uniform():
             assert kstest(np.unique(u), "uniform").pvalue > 1e-6  # rows with the same key have the same u
 
 
-def test_u_of_two_seeds_are_strangers():
+def test_u_of_two_seeds_are_independent():
     rows = np.random.default_rng(5).normal(size=(20_000, 4))
     one, two = _uniforms(rows, 0), _uniforms(rows, 1)
     assert np.all(one != two)
@@ -41,7 +41,7 @@ def test_u_of_two_seeds_are_strangers():
     assert kstest((one - two) % 1.0, "uniform").pvalue > 1e-6
 
 
-def test_u_of_neighbouring_rows_are_strangers():
+def test_u_of_neighbouring_rows_are_independent():
     steps = np.arange(20_000)[:, None] / 157 * [0.0, 1.0, 0.0] + [0.0, 0.0, -1.0]  # one step of the key each
     u = _uniforms(steps)
     assert len(np.unique(u)) == len(u)

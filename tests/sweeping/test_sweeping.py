@@ -87,7 +87,7 @@ def test_defaults_are_the_papers_protocol_from_its_appendix_on():
     assert wanted.items() <= result.settings.items()
 
 
-def test_classes_without_evaluation_rows_are_left_out_counted_and_warned_about():
+def test_classes_without_evaluation_rows_are_left_out():
     # Class 4 has no row at all, class 3 a single one: evaluated in some trials only.
     labels = LABELS % 3
     labels[17] = 3
@@ -117,7 +117,7 @@ def test_no_warning_without_cause():
     assert run(trials=3).absent_classes.tolist() == [0, 0, 0]
 
 
-def test_too_few_conformal_rows_are_warned_about_where_the_user_is():
+def test_too_few_conformal_rows_warn_at_the_callers_line():
     with pytest.warns(CoverageWarning, match=r"alpha=0\.01 needs at least 99 conformal rows; got 20") as caught:
         run(alphas=[0.1, 0.01])
     assert len(caught) == 1

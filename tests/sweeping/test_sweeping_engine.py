@@ -94,7 +94,7 @@ def test_drawn_u_equals_the_composition(case, methods, temperatures, alphas, ran
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "ties", "duplicates", "masked"])
 @pytest.mark.parametrize(("randomized", "allow_empty"), [(True, True), (False, False)])
-def test_drawn_u_equals_the_composition_where_thresholds_are_many_ranks_apart(kind, randomized, allow_empty):
+def test_drawn_u_equals_the_composition_on_flat_rows(kind, randomized, allow_empty):
     # Flat rows and few conformal rows: the trials' thresholds lie dozens of ranks apart.
     logits, _ = problem(kind, 150, 120, 0.3, np.float32, 4)
     labels = np.random.default_rng(2).integers(0, 120, 150)
@@ -112,7 +112,7 @@ def test_drawn_u_equals_the_composition_where_thresholds_are_many_ranks_apart(ki
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("randomized", [True, False])
 @pytest.mark.parametrize("grouping", [None, "class", "cluster"])
-def test_without_empty_sets_some_trials_have_a_threshold_and_others_single_labels(kind, randomized, grouping):
+def test_without_empty_sets_thresholds_may_be_minus_infinity(kind, randomized, grouping):
     """About as many rows are right as the levels ask for: thresholds are -inf in some trials, a score in others."""
     logits, labels = problem(kind, 240, 5, 1.0, np.float32, 5)
     right = (logits.argmax(axis=1) == labels).mean()
@@ -162,7 +162,7 @@ def test_drawn_u_equals_the_composition_on_real_logits(real, name, rows):
     assert_equal_to_composition(result, logits, labels, METHODS, temperatures, [0.1, 0.05], protocol)
 
 
-def test_several_raps_are_named_by_what_differs_and_each_is_itself():
+def test_several_raps_are_named_by_what_differs():
     logits, labels = generated(300, 12, signal=-0.5)
     methods = [RAPS(), RAPS(penalty=0.1, k_reg=1), RAPS(k_reg=2), APS()]
     result = sweep(logits, labels, [0.5, 2.0], methods, trials=3)
@@ -267,7 +267,7 @@ def test_integrated_coverage_and_class_gaps_have_the_closed_form(temperature):
                 assert result.of_trials(name, "aps", alpha)[0, t] == pytest.approx(value, abs=1e-8), name
 
 
-def test_integrating_leaves_the_reported_class_gaps_and_thresholds_drawn():
+def test_integrating_leaves_class_gaps_and_thresholds_drawn():
     logits, labels = generated(500, 20, signal=0.2)
     grid = [0.05, 1.0, 3.0]
     drawn = sweep(logits, labels, grid, COMPILED, [0.1, 0.2], 5)
@@ -321,7 +321,7 @@ def test_threads_and_blocks_change_no_bit(evaluation, monkeypatch):
     assert run(3).tobytes() == once
 
 
-def test_the_order_of_rows_and_of_classes_is_no_part_of_the_values():
+def test_renaming_the_classes_changes_no_value():
     # Rows are split and randomised by their number, so only a renaming of classes can be tried.
     logits, labels = generated(400, 9)
     names = np.random.default_rng(2).permutation(9)
@@ -332,7 +332,7 @@ def test_the_order_of_rows_and_of_classes_is_no_part_of_the_values():
     np.testing.assert_allclose(one.trial_values, other.trial_values, rtol=0, atol=1e-14)
 
 
-def test_adding_methods_alphas_or_temperatures_changes_no_other_value():
+def test_what_else_is_swept_changes_no_value():
     logits, labels = generated(400, 10)
     everything = sweep(logits, labels, [0.05, 0.5, 1.0, 2.0], METHODS, [0.05, 0.1, 0.3], 5)
     for m, method in enumerate(METHODS):
@@ -389,7 +389,7 @@ def test_metrics_are_those_of_the_library():
 
 
 def test_a_metric_that_joins_the_registry_is_in_every_table(monkeypatch):
-    """A stranger adds a formula and a record, and touches nothing else."""
+    """A user adds a formula and a record, and touches nothing else."""
     doubled = metrics.Metric("doubled", "Doubled", "twice the labels", "labels", lambda counts: 2 * counts.members)
     monkeypatch.setitem(metrics.METRICS, "doubled", doubled)
     logits, labels = generated(400, 10)

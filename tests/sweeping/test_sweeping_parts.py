@@ -55,7 +55,7 @@ def of_sets(data, sets, rows, alpha, strata):
 @pytest.mark.parametrize("grouping", [None, "class", "cluster"])
 @pytest.mark.parametrize(("randomized", "allow_empty"), [(True, True), (False, False)])
 @pytest.mark.parametrize("masked", [False, True])
-def test_a_sweep_gives_what_the_metrics_give_for_a_classifiers_sets(grouping, randomized, allow_empty, masked):
+def test_a_sweep_gives_the_metrics_of_a_classifiers_sets(grouping, randomized, allow_empty, masked):
     data, grid, alphas, seed, trials = data_of(masked=masked), [0.3, 2.0], [0.1, 0.4], 7, 3
     options = {"allow_empty": allow_empty, "grouping": grouping}
     with warnings.catch_warnings():
@@ -90,7 +90,7 @@ def test_what_is_added_changes_no_other_value():
     assert "confidence_temperature" not in plain.settings
 
 
-def test_groups_that_are_the_classes_give_the_class_metrics_exactly():
+def test_groups_equal_to_classes_give_the_class_metrics():
     logits, labels = generated(600, 25, seed=1)
     result = sweep(ts.Logits(logits, labels, groups=labels), temperatures=[0.5, 1.0], trials=5)
     for of_groups, of_classes in zip(
@@ -165,7 +165,7 @@ def test_rows_that_are_all_right_have_strata_and_no_warning():
     assert np.isfinite(result.trial_values).all()
 
 
-def test_rows_that_keep_their_largest_logits_are_measured_as_completed():
+def test_rows_of_largest_logits_are_measured_as_completed():
     data = data_of()
     kept = compact(ts.Logits(data.logits, data.labels), top=6)
     found = [

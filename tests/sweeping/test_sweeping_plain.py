@@ -47,7 +47,7 @@ def test_thresholds_by_group_equal_the_composition(method):
             assert result.of_trials("avg_group_coverage_gap", method)[j, t] == by_group
 
 
-def test_no_class_with_enough_rows_gives_infinite_thresholds_and_full_sets():
+def test_classes_with_too_few_rows_have_full_sets():
     logits, labels = generated(60, 10)
     result = sweep(logits, labels, [1.0], ["aps"], trials=2, grouping="class")
     assert np.isposinf(result.curve("threshold", "aps")).all()

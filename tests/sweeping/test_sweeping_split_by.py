@@ -56,7 +56,7 @@ def test_integrated_sizes_are_the_mean_over_u():
     assert abs(apart.mean()) < 5 * apart.std(ddof=1) / np.sqrt(len(apart))
 
 
-def test_every_row_its_own_value_is_a_plain_split_of_the_same_sizes():
+def test_a_value_for_each_row_is_a_plain_split():
     """With one row for each value sizes are met exactly, in every trial."""
     protocol = Protocol(**PARTS, split_by=np.arange(240))
     assert {len(draw_trial(240, t, protocol).conformal) for t in range(TRIALS)} == {96}
