@@ -120,13 +120,6 @@ def test_rows_that_commands_work_on_have_groups(request, source, memory):
         assert asked.values(where, len(rows)).tolist() == PATIENTS.tolist()
 
 
-@pytest.mark.parametrize("command", ["tune", "sweep", "predict", "check", "report"])
-def test_every_command_takes_groups(call, command):
-    said = call(command, "--help", columns=200).stdout
-    assert "--groups" in said
-    assert ("--split-by" in said) == (command in ("tune", "sweep", "report"))
-
-
 def test_check_reads_groups(call, val, tmp_path):
     """Without the option the site would be a class, or bad input."""
     ts.save(tmp_path / "fresh.npz", ts.load(val, groups="site", ignore=["patient"]))
@@ -167,9 +160,3 @@ def test_a_file_of_another_length(call, val, tmp_path):
     np.savez(tmp_path / "val.npz", logits=LOGITS, labels=LABELS)
     done = call("tune", tmp_path / "val.npz", "--split-by", tmp_path / "few.txt", "--out", tmp_path / "made")
     done.assert_refused("has 2 values for 600 rows")
-
-
-@pytest.mark.parametrize("option", ["--even", "--fallback", "--grouping"])
-def test_choices_are_those_of_the_predictor(call, option):
-    done = call("tune", "--help", columns=200)
-    assert option in done.stdout

@@ -79,32 +79,14 @@ def test_every_format_holds_what_the_library_says(command, tuned, tmp_path, give
     assert not list(tmp_path.glob(".*")), "no hidden file is left"
 
 
-@pytest.mark.parametrize("suffix", READ)
-def test_p_values_are_those_of_the_library(call, tuned, some, tmp_path, suffix, monkeypatch):
-    if suffix == ".parquet":
-        require("pyarrow", "io")
-    path, rows = some
-    p = tuned.predictor.predict_p(rows)
-    told, written = ts.conformal.p_summary(p), set()
-    for n_rows in (7, 10**6):
-        monkeypatch.setattr("thermoset.predictor.many_files.BLOCK_BYTES", 4 * 8 * 6 * n_rows)
-        out = tmp_path / f"{n_rows}{suffix}"
-        assert call("predict", tuned.path, path, "--out", out, "--p-values").returncode == 0
-        written.add(out.read_bytes())
-    assert len(written) == 1
-    if suffix == ".csv":
-        with out.open(newline="", encoding="utf-8") as stream:
-            read = list(csv.DictReader(stream))
-        cells = [[float(row[f"p_{name}"]) for name in rows.classes] for row in read]
-    else:
-        read = READ[suffix](out)
-        cells = [list(row["p"].values()) if suffix == ".jsonl" else row["p"] for row in read]
-    credibility, sure = (
-        np.array([float(row[name]) for row in read]) for name in ("credibility", "conformal_confidence")
-    )
-    np.testing.assert_array_equal(np.array(cells), p)
-    np.testing.assert_array_equal(credibility, told.credibility)
-    np.testing.assert_array_equal(sure, told.confidence)
+def test_p_values_are_those_of_the_library(call, tuned, some, tmp_path):
+    p = tuned.predictor.predict_p(some[1])
+    told = ts.conformal.p_summary(p)
+    assert call("predict", tuned.path, some[0], "--out", tmp_path / "sets.jsonl", "--p-values").returncode == 0
+    read = read_jsonl(tmp_path / "sets.jsonl")
+    np.testing.assert_array_equal([list(row["p"].values()) for row in read], p)
+    np.testing.assert_array_equal([row["credibility"] for row in read], told.credibility)
+    np.testing.assert_array_equal([row["conformal_confidence"] for row in read], told.confidence)
 
 
 def test_p_values_need_scores_and_a_changed_level_needs_no_sizes(call, tuned, some, tmp_path):
@@ -118,37 +100,18 @@ def test_p_values_need_scores_and_a_changed_level_needs_no_sizes(call, tuned, so
     assert (done.returncode, done.stderr) == (0, ""), "set sizes are others, which is no drift"
 
 
-@pytest.mark.parametrize("suffix", READ)
-def test_blocks_of_any_size_give_the_same_bytes(call, monkeypatch, tuned, some, tmp_path, suffix):
-    if suffix == ".parquet":
-        require("pyarrow", "io")
-    rows, written = some[0], set()
-    for n_rows in (1, 7, 299, 300, 10**6):
-        monkeypatch.setattr("thermoset.predictor.many_files.BLOCK_BYTES", 8 * 6 * n_rows)
-        out = tmp_path / f"{n_rows}{suffix}"
-        assert call("predict", tuned.path, rows, "--out", out).returncode == 0
-        written.add(out.read_bytes())
-        assert READ[suffix](out) == answers(tuned.predictor, some[1])
-    assert len(written) == 1
-
-
-@pytest.mark.parametrize("suffix", READ)
-def test_without_names_labels_are_numbers(call, tuned, some, tmp_path, suffix):
-    if suffix == ".parquet":
-        require("pyarrow", "io")
-    data = ts.load(tuned.val)
+def test_without_names_labels_are_numbers_and_names_are_the_predictors(call, tuned, some, tmp_path):
+    data, bare = ts.load(tuned.val), ts.Logits(some[1].logits)
     nameless = ts.TwoTemperaturePredictor(prefer="small").fit(ts.Logits(data.logits, data.labels))
     nameless.save(tmp_path / "nameless.json")
-    bare = ts.Logits(some[1].logits)
     ts.save(tmp_path / "bare.npz", bare)
-    done = call("predict", tmp_path / "nameless.json", tmp_path / "bare.npz", "--out", tmp_path / f"sets{suffix}")
-    assert done.returncode == 0, done
-    read, want = READ[suffix](tmp_path / f"sets{suffix}"), answers(nameless, bare)
-    assert [int(row.pop("label")) for row in read] == [row.pop("label") for row in want]  # csv knows text only
-    assert read == want
-    with_names = call("predict", tuned.path, tmp_path / "bare.npz", "--out", tmp_path / f"named{suffix}")
-    assert with_names.returncode == 0, with_names
-    assert READ[suffix](tmp_path / f"named{suffix}") == answers(tuned.predictor, some[1]), "names are the predictor's"
+    for name, path, want in (
+        ("sets", tmp_path / "nameless.json", answers(nameless, bare)),
+        ("named", tuned.path, answers(tuned.predictor, some[1])),
+    ):
+        done = call("predict", path, tmp_path / "bare.npz", "--out", tmp_path / f"{name}.jsonl")
+        assert done.returncode == 0, done
+        assert read_jsonl(tmp_path / f"{name}.jsonl") == want
 
 
 # --- drift and the terminal -----------------------------------------------------------------------------------------
@@ -238,16 +201,13 @@ def test_places_that_cannot_be_written(call, tuned, tmp_path):
     assert call("predict", tuned.path, tuned.fresh).returncode == 2, "--out must be given"
 
 
-@pytest.mark.parametrize("suffix", READ)
-def test_a_bad_row_at_the_end_leaves_what_was_there_before(call, monkeypatch, tuned, some, tmp_path, suffix):
-    if suffix == ".parquet":
-        require("pyarrow", "io")
+def test_a_bad_row_at_the_end_leaves_what_was_there_before(call, monkeypatch, tuned, some, tmp_path):
     logits = some[1].logits.copy()
     logits[299, 1] = np.nan
     some[0].unlink()
     np.savez(tmp_path / "bad.npz", logits=logits)
     monkeypatch.setattr("thermoset.predictor.many_files.BLOCK_BYTES", 8 * 6 * 100)
-    out = tmp_path / f"sets{suffix}"
+    out = tmp_path / "sets.csv"
     asked = ("predict", tuned.path, tmp_path / "bad.npz", "--out", out)
     call(*asked).assert_refused("logits[299, 1] is NaN")
     assert [path.name for path in tmp_path.iterdir()] == ["bad.npz"]
@@ -324,21 +284,12 @@ def test_the_files_it_reads_are_not_replaced(call, tuned, which):
 # --- files without rows ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("suffix", READ)
-def test_a_file_without_rows_gives_predictions_without_rows(call, tuned, tmp_path, suffix):
-    pyarrow = require("pyarrow", "io")
-    names, none = tuned.predictor.document_.classes, np.empty((0, 6))
-    np.savez(tmp_path / "npz.npz", logits=none, classes=names)
-    np.save(tmp_path / "npy.npy", none)
-    with (tmp_path / "csv.csv").open("w", newline="", encoding="utf-8") as stream:
-        csv.writer(stream).writerow(names)
-    lists = pyarrow.table({"logits": pyarrow.array([], pyarrow.list_(pyarrow.float32()))})
-    require("pyarrow.parquet", "io").write_table(lists, tmp_path / "lists.parquet")
-    for path in sorted(tmp_path.iterdir()):
-        out = tmp_path / f"{path.stem}-sets{suffix}"
-        done = call("predict", tuned.path, path, "--out", out)
-        assert (done.returncode, done.stdout, done.stderr) == (0, f"Wrote {out}: no rows, as in the logits\n", "")
-        assert READ[suffix](out) == []
+def test_a_file_without_rows_gives_predictions_without_rows(call, tuned, tmp_path):
+    np.savez(tmp_path / "none.npz", logits=np.empty((0, 6)), classes=tuned.predictor.document_.classes)
+    out = tmp_path / "sets.jsonl"
+    done = call("predict", tuned.path, tmp_path / "none.npz", "--out", out)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"Wrote {out}: no rows, as in the logits\n", "")
+    assert read_jsonl(out) == []
 
 
 @pytest.mark.parametrize("job", ["check", "adapt", "monitor", "tune"])

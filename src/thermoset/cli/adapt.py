@@ -32,7 +32,7 @@ def adapt(
     ],
     shift: Annotated[
         bool,
-        option("Only the shares of the classes have changed: estimate them from rows without labels.", None, "--shift"),
+        option("Only the shares of the classes have changed: estimate them from rows without labels.", name="--shift"),
     ] = False,
     priors: Annotated[
         Path | None,

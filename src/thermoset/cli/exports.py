@@ -112,7 +112,7 @@ def answer(
     confidence: Annotated[str, option("How sure the claim is.")] = "0.95",
     groups: Annotated[str | None, option("The group of each row: each gets a threshold of its own.", "COLUMN")] = None,
     joint: Annotated[
-        bool, option("With --groups: all claims hold together, not just each by itself.", None, "--joint")
+        bool, option("With --groups: all claims hold together, not just each by itself.", name="--joint")
     ] = False,
     as_json: Json = False,
     seed: Seed = 0,

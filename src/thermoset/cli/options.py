@@ -28,14 +28,16 @@ _PATIENCE = "20s"  # with a scheduler that does not answer
 # ---- arguments and single options ------------------------------------------------------------------------------------
 
 
-def option(text: str, metavar: str | None = None, *names: str, panel: str | None = None, **more: Any) -> Any:
-    """An option with its help, and the names it has if it is not called like its parameter."""
-    return typer.Option(*names, help=text, metavar=metavar, rich_help_panel=panel, **more)
+def option(
+    text: str, metavar: str | None = None, *, name: str | None = None, panel: str | None = None, **more: Any
+) -> Any:
+    """An option with its help, and its name if that is not the parameter's; switches have one, or get a `--no-` too."""
+    return typer.Option(*([] if name is None else [name]), help=text, metavar=metavar, rich_help_panel=panel, **more)
 
 
-def advanced(text: str, metavar: str | None = None, *names: str) -> Any:
+def advanced(text: str, metavar: str | None = None, *, name: str | None = None) -> Any:
     """An option that few need."""
-    return option(text, metavar, *names, panel="Advanced options")
+    return option(text, metavar, name=name, panel="Advanced options")
 
 
 def rows_argument(text: str) -> Any:
@@ -45,16 +47,15 @@ def rows_argument(text: str) -> Any:
 
 Labelled = Annotated[list[Path], rows_argument("Labelled logits {}.")]
 Predictor = Annotated[Path, typer.Argument(metavar="PREDICTOR", help="The predictor.json that `thermoset tune` wrote.")]
-Json = Annotated[bool, option("Print the result as JSON.", None, "--json")]
-Quiet = Annotated[bool, option("No progress bar.", None, "--quiet")]
+Json = Annotated[bool, option("Print the result as JSON.", name="--json")]
+Quiet = Annotated[bool, option("No progress bar.", name="--quiet")]
 Seed = Annotated[int, advanced("Seed of the random splits and of u.")]
 Scores = Annotated[
     bool | None,
     advanced(
         "Store the label scores that p-values, other levels and other class shares need; by default for up to a "
         "million rows.",
-        None,
-        "--scores/--no-scores",
+        name="--scores/--no-scores",
     ),
 ]
 Grouping = Annotated[
@@ -111,7 +112,7 @@ class Rows:
     ] = None
     ignore: Annotated[str | None, _column("Other columns that are not classes, with commas.", "COLUMNS")] = None
     probabilities: Annotated[
-        bool, option("The classes hold probabilities, not logits.", None, "--probabilities", panel=_COLUMNS)
+        bool, option("The classes hold probabilities, not logits.", name="--probabilities", panel=_COLUMNS)
     ] = False
     memory: Annotated[
         str | None,
@@ -123,7 +124,7 @@ class Rows:
             callback=_checked_memory,
         ),
     ] = None
-    quiet: Annotated[bool, option("No progress bar.", None, "--quiet", panel=_RESOURCES)] = False
+    quiet: Annotated[bool, option("No progress bar.", name="--quiet", panel=_RESOURCES)] = False
 
     @property
     def more(self) -> dict[str, str | None]:

@@ -33,21 +33,20 @@ def predict(
     ],
     p_values: Annotated[
         bool,
-        option("Also write the p-value of every label, and each row's credibility and confidence.", None, "--p-values"),
+        option("Also write the p-value of every label, and each row's credibility and confidence.", name="--p-values"),
     ] = False,
     as_json: Json = False,
     file_format: Annotated[
         Literal["parquet", "csv", "jsonl"] | None,
-        option("Format of the files in a folder; parquet by default.", None, "--format"),
+        option("Format of the files in a folder; parquet by default.", name="--format"),
     ] = None,
-    resume: Annotated[bool, option("Continue where an earlier run into the folder stopped.", None, "--resume")] = False,
+    resume: Annotated[bool, option("Continue where an earlier run into the folder stopped.", name="--resume")] = False,
     u: Annotated[
         Literal["row", "ids"],
         advanced(
             "What the random part of a set comes from, besides the seed: the row's logits, or its id, so that noise in "
             "the logits cannot change it.",
-            None,
-            "--u",
+            name="--u",
         ),
     ] = "row",
 ) -> None:

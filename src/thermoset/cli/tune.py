@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from thermoset.tuning import Choice
 
 FIGURES = ("temperature.png", "frontier.png")
-Figures = Annotated[bool, option("Also write the figures of the choice as PNG files.", None, "--figures")]
+Figures = Annotated[bool, option("Also write the figures of the choice as PNG files.", name="--figures")]
 
 
 def tune(
@@ -69,7 +69,7 @@ def tune(
     grouping: Grouping = None,
     out: Annotated[Path, option("Folder for predictor.json and report.html.", "FOLDER")] = Path("tune-output"),
     figures: Figures = False,
-    no_report: Annotated[bool, option("No report.html.", None, "--no-report")] = False,
+    no_report: Annotated[bool, option("No report.html.", name="--no-report")] = False,
     as_json: Json = False,
     temperature_sets: Annotated[
         float | None, advanced("T-hat by hand: read the curves of `thermoset sweep`, and choose.")
@@ -94,9 +94,9 @@ def tune(
         advanced("What a claim about hard classes rests on (--prefer protect, classes>=C)."),
     ] = "model",
     deterministic: Annotated[
-        bool, advanced("Sets without randomisation; they are larger.", None, "--deterministic")
+        bool, advanced("Sets without randomisation; they are larger.", name="--deterministic")
     ] = False,
-    no_empty: Annotated[bool, advanced("The top label is in every set.", None, "--no-empty")] = False,
+    no_empty: Annotated[bool, advanced("The top label is in every set.", name="--no-empty")] = False,
     calibration_fraction: Annotated[
         str | None,
         advanced(
