@@ -1,7 +1,4 @@
-"""The record of a choice: which setting, why, what it costs, which rows lose coverage, and how certain it is.
-
-The records are part of the predictor's file, so they refuse fields that they do not know when they are read.
-"""
+"""The record of a choice, part of the predictor's file: which setting, why, what it costs, and how certain it is."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +10,7 @@ import msgspec
 from thermoset.conformal.recipe import Recipe
 from thermoset.errors import InputError
 from thermoset.levels import exact_level
-from thermoset.text_tables import TextTable, html_paragraphs, interval, number, plus_minus
+from thermoset.text_tables import AsTable, TextTable, html_paragraphs, interval, number, plus_minus
 from thermoset.tuning.preferences import WORDS, AnyPreference, EvenOver, Protect, Words
 
 
@@ -132,7 +129,7 @@ class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             raise InputError("a curve must have one entry for each of its temperatures, which must increase.")
 
 
-class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Choice(AsTable, msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A setting for the sets, and why.
 
     Attributes
@@ -231,17 +228,47 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     @property
     def sentences(self) -> tuple[str, ...]:
         """The recommendation, what it gains and costs, what hard classes get, and how certain it is."""
-        return sentences(self)
+        pairs = zip(self.comparisons, self.outlooks, strict=False)
+        traded = (_traded(versus, self.words.gap) for versus, at in pairs if at.setting != self.setting)
+        by_hand = len(self.curve.temperatures) == 1
+        why = f"T-hat = {self.temperature:.2f} was set by hand." if by_hand else self.preference.reason(self)
+        return (why, *traded, *_left_out(self), *self.hard_classes, *_doubts(self))
 
     @property
     def hard_classes(self) -> tuple[str, ...]:
         """In up to three lines: what hard classes (or groups) get, and what more would cost."""
-        return hard_classes(self)
+        at = self.outlook
+        if at.worst_tenth is None or at.worst_tenth_ends is None:
+            return ()
+        low, high = at.worst_tenth_ends
+        lines = [
+            f"Worst tenth of {self.words.many}: covered {at.worst_tenth:.2f} of the time ({low:.2f} to {high:.2f})."
+        ]
+        by_name = {one.name: one for one in self.frontier}
+        if self.target is None and (more := by_name.get(PREFER_PROTECT)) is not None:
+            claimed = f"with at least {Protect().target(self.alpha):.3g} claimed"
+            lines.append(f"--prefer protect: {_offer(more)}, {claimed}.")
+        if (more := by_name.get(A_STRICTER_ALPHA)) is not None and more.setting.alpha != self.setting.alpha:
+            lines.append(f"--alpha {more.setting.alpha}: {_offer(more)}.")
+        return tuple(lines)
 
     @property
     def legend(self) -> tuple[tuple[str, str], ...]:
         """The terms used in the table and the sentences, explained."""
-        return legend(self)
+        terms = [
+            ("T*", "the temperature whose probabilities fit the labels best"),
+            ("T-hat", "the temperature chosen for the prediction sets"),
+        ]
+        if self.peak is not None:
+            terms.append(("T_c", "the temperature at which sets are largest on average; T-hat is never above it"))
+        words = self.words
+        if self.outlook.class_gap is not None:
+            typical = f"the typical distance between the coverage of a {words.one} and overall coverage"
+            terms.append((words.gap, f"{typical} (root mean square over {words.many})"))
+        if self.outlook.worst_tenth is not None:
+            few = "; with fewer than 15 groups, the coverage of the worst one" if self.even == "group" else ""
+            terms.append(("worst tenth", f"the mean coverage of the 10% of {words.many} with the lowest coverage{few}"))
+        return tuple(terms)
 
     @property
     def why(self) -> str:
@@ -270,14 +297,6 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         lines = [(at.name, at.setting.title, *_cells(at)) for at in sorted(self.frontier, key=lambda at: at.size)]
         return TextTable("frontier", f"Alternatives, from {self.n_rows:,} calibration rows", head, tuple(lines))
 
-    def to_markdown(self) -> str:
-        """`to_table` for a README or an issue."""
-        return self.to_table().to_markdown()
-
-    def to_latex(self) -> str:
-        """`to_table` for a paper."""
-        return self.to_table().to_latex()
-
 
 def _cells(at: Outlook) -> tuple[str, ...]:
     """What a setting shows, as cells of a table."""
@@ -295,55 +314,25 @@ PREFER_PROTECT, A_STRICTER_ALPHA = "prefer protect", "a stricter alpha"
 """Names of settings of the frontier that a screen offers."""
 
 
-def sentences(choice: Choice) -> tuple[str, ...]:
-    """The recommendation, what it gains and costs, what hard classes get, and how certain it is."""
-    pairs = zip(choice.comparisons, choice.outlooks, strict=False)
-    others = [versus for versus, at in pairs if at.setting != choice.setting]
-    traded = (_traded(versus, choice.words.gap) for versus in others)
-    by_hand = len(choice.curve.temperatures) == 1
-    why = f"T-hat = {choice.temperature:.2f} was set by hand." if by_hand else choice.preference.reason(choice)
-    return (why, *traded, *_left_out(choice), *hard_classes(choice), *_doubts(choice))
-
-
-def hard_classes(choice: Choice) -> tuple[str, ...]:
-    """In up to three lines: what hard classes get, and what more would cost."""
-    at, many = choice.outlook, choice.words.many
-    if at.worst_tenth is None or at.worst_tenth_ends is None:
-        return ()
-    low, high = at.worst_tenth_ends
-    said = [f"Worst tenth of {many}: covered {at.worst_tenth:.2f} of the time ({low:.2f} to {high:.2f})."]
-    by_name = {one.name: one for one in choice.frontier}
-    if choice.target is None and (more := by_name.get(PREFER_PROTECT)) is not None:
-        said.append(f"--prefer protect: {_offer(more)}, with at least {Protect().target(choice.alpha):.3g} claimed.")
-    if (more := by_name.get(A_STRICTER_ALPHA)) is not None and more.setting.alpha != choice.setting.alpha:
-        said.append(f"--alpha {more.setting.alpha}: {_offer(more)}.")
-    return tuple(said)
-
-
 def _offer(at: Outlook) -> str:
     return f"{at.worst_tenth or 0:.2f} with {at.size:.1f} labels"
 
 
-def unmet(choice: Choice) -> str:
-    """What a warning says where a request was not met."""
-    if choice.target is not None:
-        advice = "Add rows" if choice.claim is not None and not choice.claim.enough_rows else "Ask for less"
+def warning_of(choice: Choice, n_classes: int) -> str | None:
+    """A warning where a request was not met, or where protecting hard classes takes more than half of all labels."""
+    at, plain = choice.outlook, choice.outlooks[0]
+    if not choice.met:
         short = choice.preference.shortfall(choice)
+        if choice.target is None:
+            what = "temperature" if len(choice.methods) == 1 else "setting"
+            where = f"{choice.setting.title} has {short}"
+            return f"no {what} meets {choice.prefer} with 95% confidence; {where}. Ask for less."
+        advice = "Ask for less" if choice.claim is None or choice.claim.enough_rows else "Add rows"
         return (
             f"nothing is claimed about hard {choice.words.many} ({choice.prefer}); {short}. The promised level is "
             f"kept. {advice}."
         )
-    what = "temperature" if len(choice.methods) == 1 else "setting"
-    return (
-        f"no {what} meets {choice.prefer} with 95% confidence; {choice.setting.title} has "
-        f"{choice.preference.shortfall(choice)}. Ask for less."
-    )
-
-
-def too_long(choice: Choice, n_classes: int) -> str | None:
-    """A warning where protecting hard classes takes more than half of all labels, with its price."""
-    at, plain = choice.outlook, choice.outlooks[0]
-    if not choice.met or choice.target is None or at.size <= max(n_classes / 2, 1.5):  # one of two is not too many
+    if choice.target is None or at.size <= max(n_classes / 2, 1.5):  # one of two is not too many
         return None
     return (
         f"{choice.prefer} takes {at.size:.1f} of {n_classes:,} labels on average, more than half; {plain.name} at the "
@@ -351,48 +340,29 @@ def too_long(choice: Choice, n_classes: int) -> str | None:
     )
 
 
-def legend(choice: Choice) -> tuple[tuple[str, str], ...]:
-    """The terms used in the table and the sentences, explained."""
-    terms = [
-        ("T*", "the temperature whose probabilities fit the labels best"),
-        ("T-hat", "the temperature chosen for the prediction sets"),
-    ]
-    if choice.peak is not None:
-        terms.append(("T_c", "the temperature at which sets are largest on average; T-hat is never above it"))
-    words = choice.words
-    if choice.outlook.class_gap is not None:
-        typical = f"the typical distance between the coverage of a {words.one} and overall coverage"
-        terms.append((words.gap, f"{typical} (root mean square over {words.many})"))
-    if choice.outlook.worst_tenth is not None:
-        few = "; with fewer than 15 groups, the coverage of the worst one" if choice.even == "group" else ""
-        terms.append(("worst tenth", f"the mean coverage of the 10% of {words.many} with the lowest coverage{few}"))
-    return tuple(terms)
-
-
 def _left_out(choice: Choice) -> list[str]:
     now, one = choice.outlook.misses, choice.outlooks[0].misses
     if now is None or one is None or max(now.left_out, one.left_out) < 0.0005:
         return []
-    said = f"{now.left_out:.1%} of all rows have a correct top label that the set leaves out"
-    if choice.setting == choice.outlooks[0].setting:
-        return [f"{said}."]
-    return [f"{said} ({choice.outlooks[0].name}: {one.left_out:.1%})."]
+    plain = choice.outlooks[0]
+    versus = "" if choice.setting == plain.setting else f" ({plain.name}: {one.left_out:.1%})"
+    return [f"{now.left_out:.1%} of all rows have a correct top label that the set leaves out{versus}."]
 
 
 def _doubts(choice: Choice) -> list[str]:
-    said = []
+    doubts = []
     if choice.spread is not None and choice.signal.tried is None:
-        said.append(
+        doubts.append(
             f"Refitting on random halves of the {choice.n_rows:,} rows gives T-hat between {choice.spread[0]:.2f} and "
             f"{choice.spread[1]:.2f} in 90% of cases."
         )
     alike = [c.name for c in choice.comparisons if c.tells_apart is False and c.temperature != choice.temperature]
     if alike:
-        said.append(
+        doubts.append(
             f"On these rows its {choice.words.gap} cannot be distinguished from that at {' and '.join(alike)}: the "
             "difference is within the noise."
         )
-    return said
+    return doubts
 
 
 def _traded(versus: TradeOff, name: str) -> str:
@@ -414,8 +384,6 @@ Front = Literal["worst_tenth", "class_gap"]
 
 FRONTS: tuple[Front, ...] = get_args(Front)
 """What the size of sets is weighed against."""
-
-_CHOSEN = "recommended"
 
 
 def front_titles(choice: Choice) -> dict[Front, str]:
@@ -456,7 +424,7 @@ def settings_of(choice: Choice) -> tuple[Alternative, ...]:
     """
     if not choice.frontier:
         return ()
-    found = [Alternative((_CHOSEN,), choice.outlook, chosen=True)]
+    found = [Alternative(("recommended",), choice.outlook, chosen=True)]
     for at in sorted(choice.frontier, key=lambda at: at.size):
         place = next((i for i, one in enumerate(found) if one.outlook.setting == at.setting), None)
         names = (at.name,) if at.name else ()
@@ -468,22 +436,15 @@ def settings_of(choice: Choice) -> tuple[Alternative, ...]:
 
 
 def alternatives(choice: Choice) -> tuple[Alternative, ...]:
-    """The named settings: the recommended one first, then those to compare it with.
-
-    >>> import numpy as np, thermoset as ts
-    >>> rng = np.random.default_rng(0)
-    >>> labels = rng.integers(0, 4, 800)
-    >>> predictor = ts.TwoTemperaturePredictor().fit(3 * (rng.normal(size=(800, 4)) + 2 * np.eye(4)[labels]), labels)
-    >>> alternatives(predictor.choice_)[0].names[0]
-    'recommended'
-    """
+    """The named settings: the recommended one first, then those to compare it with."""
     return tuple(one for one in settings_of(choice) if one.names)
 
 
 def drawable(choice: Choice, metric: Front) -> tuple[Alternative, ...]:
     """The settings whose metric is known."""
-    every = settings_of(choice)
-    return tuple(one for one in every if getattr(one.outlook, metric) is not None and one.outlook.size > 0)
+    return tuple(
+        one for one in settings_of(choice) if getattr(one.outlook, metric) is not None and one.outlook.size > 0
+    )
 
 
 def target_of(choice: Choice, metric: Front) -> float | None:

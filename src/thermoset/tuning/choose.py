@@ -27,8 +27,7 @@ from thermoset.tuning.choice import (
     Outlook,
     Signal,
     TradeOff,
-    too_long,
-    unmet,
+    warning_of,
 )
 from thermoset.tuning.class_gap import NORMAL, ClassGaps
 from thermoset.tuning.estimates import (
@@ -153,10 +152,8 @@ def choose(
     result = describe(search, preference, settle(search, preference))
     if preference.is_about_classes:
         warn_of_missing_parts(search.calibration, even)
-    if not result.met:
-        warnings.warn(unmet(result), BudgetWarning, stacklevel=2)
-    if (long := too_long(result, calibration.n_classes)) is not None:
-        warnings.warn(long, BudgetWarning, stacklevel=2)
+    if (doubt := warning_of(result, calibration.n_classes)) is not None:
+        warnings.warn(doubt, BudgetWarning, stacklevel=2)
     return result
 
 

@@ -27,11 +27,7 @@ _FEW_ROWS = 1_000  # calibration rows that are enough to choose for size, or hal
 
 
 def calibration_share(n_rows: int, fewest: int = _FEW_ROWS) -> str:
-    """A fifth of the rows, but at least so many, or half of them: for what takes few calibration rows.
-
-    >>> [int(n * float(calibration_share(n))) for n in (1_000, 3_000, 20_000)]
-    [500, 1000, 4000]
-    """
+    """A fifth of the rows, but at least so many, or half of them: for what takes few calibration rows."""
     wanted = max(n_rows // 5, min(n_rows // 2, fewest))
     return "0.5" if wanted == n_rows // 2 else f"{math.ceil(wanted / n_rows * 10**9) / 10**9:.9f}".rstrip("0")
 
@@ -49,11 +45,7 @@ class Words(NamedTuple):
         return f"{self.one} gap"
 
     def title(self, title: str) -> str:
-        """The title of a class metric, applied to these parts.
-
-        >>> WORDS["class"].title("TopCovGap"), WORDS["group"].title("TopCovGap")
-        ('TopCovGap', 'TopCovGap over groups')
-        """
+        """The title of a class metric, applied to these parts."""
         return title if self.one == "class" else f"{title} over {self.many}"
 
 
@@ -65,14 +57,9 @@ WORDS: dict[EvenOver, Words] = {
 
 
 def checked_even(even: object) -> EvenOver:
-    """One of the two words.
-
-    >>> checked_even("group")
-    'group'
-    """
-    for known in get_args(EvenOver):
-        if isinstance(even, str) and even == known:
-            return known  # type: ignore[no-any-return]
+    """One of the two words."""
+    if isinstance(even, str) and even in get_args(EvenOver):
+        return cast("EvenOver", even)
     raise InputError(f"even must be 'class' or 'group'; got {quoted(even)}.")
 
 
@@ -100,6 +87,12 @@ class Preference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
     bound: ClassVar[str] = ""
     """How it is typed with a number, such as "size<=", if it can be; the number is `amount`."""
 
+    tried: ClassVar[str] = ""
+    """A number to try, for messages."""
+
+    wanted: ClassVar[str] = ""
+    """What the number must be, for messages."""
+
     amount: float | None = None
 
     @classmethod
@@ -115,21 +108,13 @@ class Preference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
             return None
         amount = exact_number(number.strip())
         if amount is None or abs(amount) > _MOST_SIZE or not cls.allows(float(amount)):
-            raise InputError(f"{cls.wanted()}; got {quoted(prefer)}. Try '{cls.bound}{cls.tried}'.")
+            raise InputError(f"{cls.wanted}; got {quoted(prefer)}. Try '{cls.bound}{cls.tried}'.")
         return cls(float(amount))
-
-    tried: ClassVar[str] = ""
-    """A number to try, for messages."""
 
     @classmethod
     def allows(cls, amount: float) -> bool:
         """Whether the bound may be this number: a coverage, unless a preference says otherwise."""
         return 0 < amount < 1
-
-    @classmethod
-    def wanted(cls) -> str:
-        """What the number must be."""
-        return f"the coverage of hard {cls.bound[:-2]} must be between 0 and 1"
 
     @property
     def text(self) -> str:
@@ -258,15 +243,15 @@ class Protect(Preference, frozen=True, tag="protect"):
 class ProtectClasses(Protect, frozen=True, tag="classes"):
     """The same for the hard classes, with a number."""
 
-    word, bound, tried = "", "classes>=", "0.85"
-    over = "class"
+    word, bound, tried, over = "", "classes>=", "0.85", "class"
+    wanted = "the coverage of hard classes must be between 0 and 1"
 
 
 class ProtectGroups(Protect, frozen=True, tag="groups"):
     """The same for the hard groups of rows, with a number."""
 
-    word, bound, tried = "", "groups>=", "0.85"
-    over = "group"
+    word, bound, tried, over = "", "groups>=", "0.85", "group"
+    wanted = "the coverage of hard groups must be between 0 and 1"
 
 
 class _Budget(Preference, frozen=True):
@@ -286,6 +271,7 @@ class SizeBudget(_Budget, frozen=True, tag="size_budget"):
     """The most even class coverage with at most a given number of labels on average."""
 
     bound, tried = "size<=", "3"
+    wanted = f"a size budget must be a positive number of labels, from {_LEAST_SIZE:g} to {_MOST_SIZE:g}"
     most = "the most even {} coverage"
     evens_out = True
 
@@ -293,11 +279,6 @@ class SizeBudget(_Budget, frozen=True, tag="size_budget"):
     def allows(cls, amount: float) -> bool:
         """Any number of labels."""
         return _LEAST_SIZE <= amount <= _MOST_SIZE
-
-    @classmethod
-    def wanted(cls) -> str:
-        """What the number must be."""
-        return f"a size budget must be a positive number of labels, from {_LEAST_SIZE:g} to {_MOST_SIZE:g}"
 
     def pick(self, estimates: "Estimates") -> "Pick":
         """The lowest class loss among temperatures whose sets are small enough, with confidence in all at once."""
@@ -313,6 +294,7 @@ class GapBudget(_Budget, frozen=True, tag="gap_budget"):
     """The smallest sets whose class gap is at most a given value; see `class_gap`."""
 
     bound, tried = "gap<=", "0.03"
+    wanted = "a gap budget must be a number from 0 to 1"
     most = "the smallest sets"
     needs_closed_form = True
 
@@ -320,11 +302,6 @@ class GapBudget(_Budget, frozen=True, tag="gap_budget"):
     def allows(cls, amount: float) -> bool:
         """A difference of two shares."""
         return 0 <= amount < 1
-
-    @classmethod
-    def wanted(cls) -> str:
-        """What the number must be."""
-        return "a gap budget must be a number from 0 to 1"
 
     def pick(self, estimates: "Estimates") -> "Pick":
         """The least size among temperatures whose class gap is small enough, with confidence in all at once."""
