@@ -120,8 +120,9 @@ def of_choice(choice):
     for i, at in enumerate(choice.outlooks):
         shown = {"temperature": at.temperature, "size": at.size, "empty": at.empty_share}
         if at.class_gap is not None:
-            low, high = at.class_gap_ends
-            shown |= {"class_gap": at.class_gap, "class_gap.low": low, "class_gap.high": high}
+            shown["class_gap"] = at.class_gap
+        if at.class_gap_ends is not None:  # few rows give no interval
+            shown |= dict(zip(("class_gap.low", "class_gap.high"), at.class_gap_ends, strict=True))
         if at.worst_tenth is not None:
             low, high = at.worst_tenth_ends
             shown |= {"worst_tenth": at.worst_tenth, "worst_tenth.low": low, "worst_tenth.high": high}
@@ -135,7 +136,7 @@ def of_choice(choice):
     return found | {
         key.replace("class_gap", "class_gap.tile"): found[f"decided.{hat}.{key}"]
         for key in tile
-        if f"decided.{hat}.{key}" in found
+        if f"decided.{hat}.class_gap.low" in found
     }
 
 

@@ -198,7 +198,7 @@ def test_top_gaps_are_shown_where_every_class_has_thirty_rows():
         logits = rng.normal(size=(len(kept), kept.max() + 1))
         choice = choose(ts.Logits(logits, kept), ts.Recipe(alpha=0.2), calibrated=3.0)
         assert (choice.outlook.top_gap is not None) == carried
-        assert choice.outlook.class_gap_ends[0] <= choice.outlook.class_gap <= choice.outlook.class_gap_ends[1]
+        assert choice.outlook.class_gap_ends is None  # for fewer misses than 25 there is no interval
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])

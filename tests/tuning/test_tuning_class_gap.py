@@ -108,6 +108,23 @@ def test_intervals_cover(draws):
     assert apart <= 0.05 * 150
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(("n_classes", "hard", "n_rows"), [(96, 8, 1000), (2, 1, 510)])
+def test_intervals_cover_where_a_few_classes_hold_most_misses(n_classes, hard, n_rows):
+    rng = np.random.default_rng(n_classes)
+    labels = rng.integers(n_classes, size=20_000)
+    logits = rng.normal(size=(20_000, n_classes))
+    logits[np.arange(20_000), labels] += np.where(labels < hard, *((2.2, 4.2) if n_classes > 2 else (0.8, 2.4)))
+    everyone = ts.Logits(1.3 * logits, labels)
+    one, draws, inside = np.ones(1), 150, 0
+    true = np.sqrt((estimates_of(everyone, ts.Recipe("raps"), one).gaps.gap ** 2).mean())
+    for _ in range(draws):
+        rows = everyone.take(rng.integers(0, 20_000, n_rows))
+        low, high = estimates_of(rows, ts.Recipe("raps"), one).gaps.intervals()[0]
+        inside += low <= true <= high
+    assert inside / draws > 0.95 - 3 * np.sqrt(0.05 * 0.95 / draws)
+
+
 def kept_and_broken(draws, rule, factor):
     """How often a budget is said to be kept and is not, for a budget near the least class gap there is."""
     whole, samples = draws

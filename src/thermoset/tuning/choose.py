@@ -230,6 +230,8 @@ class _Outlooks:
     def __init__(self, search: Search, preference: AnyPreference, found: Found) -> None:
         self.search, self.preference, self.found = search, preference, found
         self._known: dict[Recipe, tuple[Outlook, ClassGaps | None]] = {}
+        gaps = found.curve.gaps
+        self._compares = gaps is not None and not gaps.too_few
 
     @property
     def all(self) -> tuple[tuple[Outlook, ...], tuple[TradeOff, ...], tuple[Outlook, ...]]:
@@ -241,7 +243,7 @@ class _Outlooks:
         at = [self.at(one, name) for name, one in zip(_NAMES, settings, strict=False)]
         last, gaps = self._known[chosen] if chosen in self._known else self._measured(chosen, self.found.draws)
         size_reach, gap_reach = self._reaches
-        at.append(msgspec.structs.replace(last, name=_NAMES[2], reach=size_reach, **_class_gap(gaps, gap_reach)))
+        at.append(msgspec.structs.replace(last, name=_NAMES[2], reach=size_reach, **self._class_gap(gaps, gap_reach)))
         outlooks = tuple(msgspec.structs.replace(one, top_gap=tops.get(one.setting)) for one in at)
         comparisons = tuple(self._versus(at[2], one) for one in at[:2])
         return outlooks, comparisons, (msgspec.structs.replace(at[2], name="recommended"), *at[:2], *self._others())
@@ -274,11 +276,18 @@ class _Outlooks:
             size=size,
             size_error=error,
             empty_share=float(np.mean(empty)),
-            **_class_gap(gaps),
+            **self._class_gap(gaps),
             **_worst_tenth(draws),
             misses=MissBreakdown(easy=float(np.median(draws.best)), left_out=left_out, empty=tuple(empty.tolist())),
         )
         return outlook, gaps
+
+    def _class_gap(self, gaps: ClassGaps | None, reach: float = NORMAL) -> dict[str, Any]:
+        """The class gap; its interval where rows are enough for one."""
+        if gaps is None:
+            return {}
+        ends = _pair(gaps.intervals(reach)[0]) if self._compares else None
+        return {"class_gap": float(gaps.values[0]), "class_gap_ends": ends}
 
     def _source(self, setting: Recipe) -> tuple[Estimates, int]:
         """The estimates that have a setting, and the place of its temperature there."""
@@ -330,7 +339,7 @@ class _Outlooks:
         apart = curve.errors[i, curve.level] - curve.errors[j, curve.level]
         error = size_reach * float(np.sqrt((apart**2).sum()))
         ends = size - error, size + error
-        if curve.gaps is None:
+        if curve.gaps is None or not self._compares:
             return TradeOff(other.name, other.temperature, size, ends, None, None, None)
         gap, gap_ends, tells = (values[0] for values in curve.gaps.at([i, j]).against(1, gap_reach))
         return TradeOff(other.name, other.temperature, size, ends, float(gap), _pair(gap_ends), bool(tells))
@@ -364,12 +373,6 @@ class _Outlooks:
             if offered.met:
                 made.append(self.at(offered.setting, PREFER_PROTECT, offered.draws))
         return made
-
-
-def _class_gap(gaps: ClassGaps | None, reach: float = NORMAL) -> dict[str, Any]:
-    if gaps is None:
-        return {}
-    return {"class_gap": float(gaps.values[0]), "class_gap_ends": _pair(gaps.intervals(reach)[0])}
 
 
 def _worst_tenth(draws: Tenths) -> dict[str, Any]:

@@ -119,6 +119,11 @@ class ClassGaps:
         """Some of the settings."""
         return replace(self, mean=self.mean[some], variance=self.variance[some], residual=self.residual[some])
 
+    @property
+    def too_few(self) -> bool:
+        """Whether the rows are too few for anything to be said with confidence."""
+        return self.sample.too_few(self.level)
+
     @cached_property
     def gap(self) -> Floats:
         """How much more of each class is covered than of all rows."""
@@ -146,16 +151,18 @@ class ClassGaps:
         """Gaps of classes whose class gap is `gap`, in the direction of those that were seen, and variances of means.
 
         A class that happened to show few misses shows a small variance too. So its variance is mixed with that of the
-        field: the shape m (1 - m) of a coverage m, on the scale that all classes together show. Which sign a small gap
-        has is not known: m is taken half-way to the side where variances are larger.
+        field: the shape m (1 - m) of a coverage m, on the scale that classes with many misses show, whose hits vary
+        most. Which sign a small gap has is not known: m is taken half-way to the side where variances are larger.
         """
         sample = self.sample
         real = self.gap * np.maximum(1 - self.variance / np.maximum(self.gap**2, 1e-300), _LEAST_REAL)
+        real -= (real * sample.shares).sum(axis=1, keepdims=True)  # the threshold holds the mean of all rows in place
         length = np.sqrt(np.maximum(self._mean(real**2), 1e-300))
         gaps = np.clip(np.reshape(gap, (-1, 1)) * real / length[:, None], self.level - 1, self.level * 0.95)
         misses = sample.counts * (1 - self.mean)
         binary = self.mean * (1 - self.mean) / (sample.counts - 1)
-        scale = (self.variance * misses).sum(axis=1) / np.maximum((binary * misses).sum(axis=1), 1e-300)
+        hard = misses * (1 - self.mean)
+        scale = (self.variance * hard).sum(axis=1) / np.maximum((binary * hard).sum(axis=1), 1e-300)
         covered = 1 - self.level + (gaps - np.abs(gaps)) / 2
         field = np.minimum(scale, 1.0)[:, None] * covered * (1 - covered) / sample.counts
         return gaps, (self.variance * misses + field * _PRIOR_MISSES) / (misses + _PRIOR_MISSES)

@@ -320,7 +320,7 @@ class Estimates:
         """
         searched = self.searched
         none = Pick(int(np.argmin(np.abs(np.log(self.temperatures)))), met=False)
-        if self.gaps is None or self.gaps.sample.too_few(self.gaps.level):
+        if self.gaps is None or self.gaps.too_few:
             return none
         kept = searched.copy()
         kept[searched] = self.gaps.at(searched).excess(budget, self.kinds) <= 0

@@ -298,7 +298,7 @@ def _most_even(curves: Sequence[Estimates], picks: Sequence[Pick]) -> Found:
     size = np.array([one.size[pick.place, one.level] for one, pick in places])
     best, alike = int(np.argmin(loss)), np.ones(len(places), dtype=bool)
     gaps = [one.gaps.at([pick.place]) for one, pick in places if one.gaps is not None]
-    if gaps:
+    if gaps and not gaps[0].too_few:
         joint = ClassGaps.joined(gaps)
         versus = joint.against(best, joint.simultaneous_reach())
         alike = ~versus.tells_apart | (versus.gap < 0)
@@ -316,7 +316,7 @@ def _most_even(curves: Sequence[Estimates], picks: Sequence[Pick]) -> Found:
 def _more_even_by_class(search: Search, found: Found) -> Found:
     """Thresholds by class, where their law shows that they are more even, or that they are as even and smaller."""
     own = search.measured.by_class
-    if own is None or found.curve.gaps is None:
+    if own is None or found.curve.gaps is None or found.curve.gaps.too_few:
         return found
     counts, ranks = search.own_ranks()
     mean, level = ranks / (counts + 1), 1 - float(exact_level(search.alpha))
