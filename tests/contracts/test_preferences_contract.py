@@ -56,6 +56,27 @@ def test_a_preference_survives_text_and_file(kind, prefer):
     assert (back, type(back)) == (read, kind)
 
 
+@pytest.mark.parametrize(("prefer", "text"), [(" size <= 2.5 ", "size<=2.5"), ("classes >= 0.85", "classes>=0.85")])
+def test_blanks_do_not_matter(prefer, text):
+    assert read_preference(prefer).text == text
+
+
+@pytest.mark.parametrize(
+    ("prefer", "part"),
+    [
+        *((bad, "prefer must be 'small'") for bad in ("tiny", "size", "", 0, True, None, [0.5], 10**400)),
+        *((bad, "prefer must be") for bad in ("size>=3", "size<=", "classes<=0.8")),
+        *((f"size<={bad}", "size budget") for bad in ("0", "many", "inf", "1e99999999")),
+        *((f"gap<={bad}", "gap budget") for bad in ("1", "-0.1", "nan", "1e-99999999")),
+        *((f"classes>={bad}", "coverage of hard classes") for bad in ("1", "0", "most")),
+        ("groups>=2", "coverage of hard groups must be between 0 and 1; got 'groups>=2'"),
+    ],
+)
+def test_bad_preferences(prefer, part):
+    with pytest.raises(InputError, match=part):
+        read_preference(prefer)
+
+
 @pytest.fixture(scope="module")
 def rows():
     logits, labels = generated(800, 5, signal=0.0)

@@ -29,12 +29,15 @@ def test_the_recommended_setting_comes_first_then_the_named_ones_by_size():
 
 
 def test_settings_without_a_name_are_there_too_and_each_is_there_once():
+    """Also a recommendation that the frontier lacks."""
     choice = made_choice()
     found = settings_of(choice)
     assert len(found) == len(choice.frontier) == 10
     assert sum(not one.names for one in found) == 4
     titles = [one.outlook.setting.title for one in found]
     assert len(titles) == len(set(titles))
+    without = msgspec.structs.replace(choice, frontier=tuple(at for at in choice.frontier if at.name != "recommended"))
+    assert [one.name for one in settings_of(without)] == [one.name for one in found]
 
 
 def test_a_setting_with_several_names_has_them_together():
@@ -44,18 +47,9 @@ def test_a_setting_with_several_names_has_them_together():
     assert [one.name for one in found[1:]] == ["clustered", "T*", "most even T-hat", "Mondrian"]
 
 
-def test_a_recommendation_that_the_frontier_lacks_is_shown_all_the_same():
-    choice = made_choice()
-    without = msgspec.structs.replace(choice, frontier=tuple(at for at in choice.frontier if at.name != "recommended"))
-    assert [one.name for one in alternatives(without)] == [one.name for one in alternatives(choice)]
-
-
-def test_without_a_frontier_there_is_nothing_to_compare():
+def test_what_is_not_known_is_not_drawn():
     bare = made_choice(frontier=())
     assert settings_of(bare) == alternatives(bare) == drawable(bare, "worst_tenth") == ()
-
-
-def test_what_is_not_known_is_not_drawn():
     choice = made_choice()
     unknown = looked_at("odd", Recipe("aps"), 1.0, 5.0, None, None)
     odd = msgspec.structs.replace(choice, frontier=(*choice.frontier, unknown))
@@ -117,13 +111,10 @@ def test_where_several_kinds_were_searched_the_kind_is_told():
 
 
 @pytest.mark.parametrize(("error", "ends"), [(0.1, (1.804, 2.196)), (2.0, (0.0, 5.92))])
-def test_the_interval_of_a_size_is_two_standard_errors_and_never_below_nothing(error, ends):
-    one = Alternative(("x",), looked_at("x", Recipe("lac"), 1.0, 2.0, 0.8, 0.05, error=error))
+def test_intervals_by_hand(error, ends):
+    """Of a size two standard errors, never below nothing; of a metric those of the outlook, or the value alone."""
+    at = looked_at("x", Recipe("lac"), 1.0, 2.0, 0.8, 0.05, error=error)
+    one = Alternative(("x",), at)
     assert one.size_interval == pytest.approx(ends)
-
-
-def test_intervals_are_those_of_the_outlook():
-    chosen = alternatives(made_choice())[0]
-    assert chosen.interval("worst_tenth") == chosen.outlook.worst_tenth_ends == pytest.approx((0.845, 0.885))
-    bare = msgspec.structs.replace(chosen.outlook, class_gap_ends=None)
-    assert Alternative(("x",), bare).interval("class_gap") == (0.041, 0.041)
+    assert one.interval("worst_tenth") == at.worst_tenth_ends == pytest.approx((0.78, 0.82))
+    assert Alternative(("x",), msgspec.structs.replace(at, class_gap_ends=None)).interval("class_gap") == (0.05, 0.05)

@@ -1,4 +1,4 @@
-"""Protecting hard classes: a stricter level, from all rows, that never costs the promise."""
+"""Protecting hard classes: a stricter level, from all rows, that never costs the promise; or thresholds by class."""
 
 import warnings
 
@@ -18,6 +18,14 @@ def population(n_rows, seed, n_classes=20):
     labels = rng.integers(0, n_classes, n_rows)
     noise = rng.normal(size=(n_rows, n_classes)) * (1 + labels[:, None] / n_classes)
     return ts.Logits(3 * (noise + 3 * np.eye(n_classes)[labels]), labels)
+
+
+def differing(n_rows, seed, n_classes=4):
+    """A few classes that differ much."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, n_classes, n_rows)
+    noise = rng.normal(size=(n_rows, n_classes)) * (1 + 2 * labels[:, None] / n_classes)
+    return ts.Logits(2 * (noise + 2 * np.eye(n_classes)[labels]), labels)
 
 
 def worst_tenth(sets, labels, n_classes=20):
@@ -172,6 +180,36 @@ def test_the_file_keeps_the_level(rows, tmp_path):
 def test_what_cannot_be_had_is_said(rows, arguments, said):
     with pytest.raises(InputError, match=said):
         ts.TwoTemperaturePredictor(**arguments).fit(rows)
+
+
+# ---- thresholds by class ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::thermoset.errors.BudgetWarning")  # 2.3 of 4 labels are more than half
+@pytest.mark.parametrize("prefer", ["even", "classes>=0.86"])
+def test_thresholds_by_class_are_chosen_where_classes_have_many_rows(prefer, tmp_path):
+    rows, fresh = differing(6_000, seed=0), differing(20_000, seed=1)
+    made, plain = (
+        ts.TwoTemperaturePredictor(method, prefer=wish, calibration="temperature").fit(rows)
+        for method, wish in (("auto", prefer), ("lac", "small"))
+    )
+    assert made.choice_.setting.grouping == made.document_.recipe.grouping == "class"
+    assert made.choice_.met
+    assert "LAC, Mondrian" in made.choice_.sentences[0]
+    sets, plain_sets = made.predict_set(fresh), plain.predict_set(fresh)
+    coverage, other = (ts.metrics.class_coverage(of, fresh.labels).coverage for of in (sets, plain_sets))
+    assert np.abs(coverage - 0.9).max() < 0.03
+    assert np.abs(other - 0.9).max() > 0.06
+    made.save(tmp_path / "p.json")
+    assert np.array_equal(ts.TwoTemperaturePredictor.load(tmp_path / "p.json").predict_set(fresh), sets)
+
+
+@pytest.mark.filterwarnings("ignore::thermoset.errors.BudgetWarning")
+@pytest.mark.parametrize("prefer", ["even", "classes>=0.86", "small"])
+def test_thresholds_by_class_are_not_chosen_for_few_rows(prefer):
+    assert (
+        ts.TwoTemperaturePredictor("auto", prefer=prefer).fit(differing(250, seed=0)).choice_.setting.grouping is None
+    )
 
 
 def test_conformal_rows_have_no_say_in_whether_thresholds_are_by_class():

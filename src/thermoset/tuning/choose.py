@@ -238,15 +238,16 @@ class _Outlooks:
         """T = 1, T* and the choice; the choice against both; and what one could have instead."""
         curve, chosen = self.found.curve, self.found.setting
         settings = [curve.recipe.change(temperature=t) for t in (1.0, float(self.search.calibrated))]
-        plain = [one for one in (*settings, chosen) if self._place_on_curve(one) is not None]
-        tops = dict(zip(plain, self._top_gaps(plain), strict=True))
         at = [self.at(one, name) for name, one in zip(_NAMES, settings, strict=False)]
         last, gaps = self._known[chosen] if chosen in self._known else self._measured(chosen, self.found.draws)
         size_reach, gap_reach = self._reaches
         at.append(msgspec.structs.replace(last, name=_NAMES[2], reach=size_reach, **self._class_gap(gaps, gap_reach)))
-        outlooks = tuple(msgspec.structs.replace(one, top_gap=tops.get(one.setting)) for one in at)
         comparisons = tuple(self._versus(at[2], one) for one in at[:2])
-        return outlooks, comparisons, (msgspec.structs.replace(at[2], name="recommended"), *at[:2], *self._others())
+        return (
+            self._with_top_gaps(at),
+            comparisons,
+            (msgspec.structs.replace(at[2], name="recommended"), *at[:2], *self._others()),
+        )
 
     def at(self, setting: Recipe, name: str, draws: Tenths | None = None) -> Outlook:
         """What a setting shows; `draws` of its worst tenth, where better ones are known than its rows give."""
@@ -305,14 +306,15 @@ class _Outlooks:
         same = curve.recipe.change(temperature=setting.temperature) == setting
         return curve.place(setting.temperature) if same else None
 
-    def _top_gaps(self, settings: Sequence[Recipe]) -> list[float | None]:
-        """TopCovGap of settings of the chosen candidate; None where some class has too few rows to carry it."""
-        engine, temperatures = self.search.engine, np.array([one.temperature for one in settings])
+    def _with_top_gaps(self, outlooks: Sequence[Outlook]) -> tuple[Outlook, ...]:
+        """The same with TopCovGap for settings of the chosen candidate, where every class has rows to carry it."""
+        engine, settings = self.search.engine, [one.setting for one in outlooks]
+        at = np.unique([one.temperature for one in settings if self._place_on_curve(one) is not None])
         if engine.sample.parts.counts.min() < _CARRIED:
-            return [None] * len(settings)
-        some, back = np.unique(temperatures, return_inverse=True)
-        found = engine.top_gaps(self.found.curve.recipe, some)
-        return [float(found[j]) for j in back]
+            return tuple(outlooks)
+        tops = dict(zip(at.tolist(), engine.top_gaps(self.found.curve.recipe, at).tolist(), strict=True))
+        known = (None if self._place_on_curve(one) is None else tops[one.temperature] for one in settings)
+        return tuple(msgspec.structs.replace(one, top_gap=top) for one, top in zip(outlooks, known, strict=True))
 
     @cached_property
     def _reaches(self) -> tuple[float, float]:

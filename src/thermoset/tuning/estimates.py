@@ -35,7 +35,7 @@ from thermoset.uniforms import stream
 FIFTHS = 5
 """Parts of the rows, from the least to the most confident, by which empty sets are counted."""
 
-STRICTER = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.1)
+STRICTER = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.1, 0.05, 0.025)
 """Multiples of alpha at which stricter sets are measured."""
 
 AROUND = (1.2, 1.0, 0.8)
