@@ -19,7 +19,7 @@ def sample_of(labels, n_classes):
 
 def hits_of(labels, n_classes, hits):
     sample = sample_of(labels, n_classes)
-    parts = zip(*(sample.measured(hit) for hit in hits), strict=True)
+    parts = zip(*(sample.measure(hit) for hit in hits), strict=True)
     return ClassGaps(sample, ALPHA, *map(np.array, parts))
 
 
@@ -190,7 +190,7 @@ def test_a_few_very_hard_classes_are_not_taken_for_certain():
         easy = truth[classes] + rng.uniform(-0.06, 0.06, n)
         hit = np.where(classes < hard, rng.random(n) < 0.54, easy)
         sample = ClassSample(classes, n_classes, seed=0)
-        hits = ClassGaps(sample, 0.1, *(values[None] for values in sample.measured(hit)))
+        hits = ClassGaps(sample, 0.1, *(values[None] for values in sample.measure(hit)))
         found[t], claimed[t] = hits.squares[0], hits.errors(np.sqrt(np.maximum(hits.squares, 0))).std()
     assert found.mean() == pytest.approx(np.mean((truth - 0.9) ** 2), abs=4 * found.std() / np.sqrt(draws))
     assert claimed.mean() > 0.85 * found.std()

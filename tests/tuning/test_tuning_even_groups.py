@@ -211,13 +211,17 @@ def test_groups_without_rows_are_named():
     assert parts_of(some, "group").counts.tolist()[2::2] == [0, 0]
 
 
-@pytest.mark.parametrize("kind", ["a group of one row", "a thousand groups"])
-def test_small_groups_have_a_gap_too(kind):
-    data = sites(500, seed=1) if kind == "a group of one row" else uneven(4000, seed=0)
-    codes = np.arange(len(data)) % 1000 if data.groups is None else np.where(np.arange(500) == 0, 9, data.groups.codes)
-    rows = ts.Logits(data.logits, data.labels, groups=codes)
-    choice = choose(rows, APS, prefer="even", even="group", calibrated=3.0, temperatures=GRID)
-    assert choice.outlook.class_gap_ends[0] <= choice.outlook.class_gap <= choice.outlook.class_gap_ends[1]
+def test_a_thousand_groups_have_an_interval_and_one_of_six_with_one_row_has_none():
+    many, few = uneven(4000, seed=0), sites(500, seed=1)
+    codes = np.arange(4000) % 1000, np.where(np.arange(500) == 0, 9, few.groups.codes)
+    asked = {"prefer": "even", "even": "group", "calibrated": 3.0, "temperatures": GRID}
+    thousand, six = (
+        choose(ts.Logits(rows.logits, rows.labels, groups=groups), APS, **asked).outlook
+        for rows, groups in zip((many, few), codes, strict=True)
+    )
+    assert thousand.class_gap_ends[0] <= thousand.class_gap <= thousand.class_gap_ends[1]
+    assert six.class_gap is not None
+    assert six.class_gap_ends is None
 
 
 @pytest.mark.parametrize(

@@ -229,7 +229,7 @@ class Choice(AsTable, msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     def sentences(self) -> tuple[str, ...]:
         """The recommendation, what it gains and costs, what hard classes get, and how certain it is."""
         pairs = zip(self.comparisons, self.outlooks, strict=False)
-        traded = (_traded(versus, self.words.gap) for versus, at in pairs if at.setting != self.setting)
+        traded = (_comparison(versus, self.words.gap) for versus, at in pairs if at.setting != self.setting)
         by_hand = len(self.curve.temperatures) == 1
         why = f"T-hat = {self.temperature:.2f} was set by hand." if by_hand else self.preference.reason(self)
         return (why, *traded, *_left_out(self), *self.hard_classes, *_doubts(self))
@@ -365,7 +365,7 @@ def _doubts(choice: Choice) -> list[str]:
     return doubts
 
 
-def _traded(versus: TradeOff, name: str) -> str:
+def _comparison(versus: TradeOff, name: str) -> str:
     more = "larger" if versus.size > 0 else "smaller"
     size = f"{abs(versus.size):.2f} labels {more}"
     if versus.size_ends is not None:

@@ -239,7 +239,7 @@ class _Outlooks:
         curve, chosen = self.found.curve, self.found.setting
         settings = [curve.recipe.change(temperature=t) for t in (1.0, float(self.search.calibrated))]
         at = [self.at(one, name) for name, one in zip(_NAMES, settings, strict=False)]
-        last, gaps = self._known[chosen] if chosen in self._known else self._measured(chosen, self.found.draws)
+        last, gaps = self._known[chosen] if chosen in self._known else self._measure(chosen, self.found.draws)
         size_reach, gap_reach = self._reaches
         at.append(msgspec.structs.replace(last, name=_NAMES[2], reach=size_reach, **self._class_gap(gaps, gap_reach)))
         comparisons = tuple(self._versus(at[2], one) for one in at[:2])
@@ -252,10 +252,10 @@ class _Outlooks:
     def at(self, setting: Recipe, name: str, draws: Tenths | None = None) -> Outlook:
         """What a setting shows; `draws` of its worst tenth, where better ones are known than its rows give."""
         if setting not in self._known:
-            self._known[setting] = self._measured(setting, draws)
+            self._known[setting] = self._measure(setting, draws)
         return msgspec.structs.replace(self._known[setting][0], name=name)
 
-    def _measured(self, setting: Recipe, draws: Tenths | None) -> tuple[Outlook, ClassGaps | None]:
+    def _measure(self, setting: Recipe, draws: Tenths | None) -> tuple[Outlook, ClassGaps | None]:
         search = self.search
         if setting.grouping == "class" and (own := search.measured.by_class) is not None:
             j = own.place(setting.temperature)
@@ -266,7 +266,7 @@ class _Outlooks:
         size, error, empty = one.at(j, setting.alpha)
         engine, sample = search.engine, search.engine.sample
         hits = engine.near_and_far(one.recipe.change(temperature=setting.temperature), setting.alpha)
-        measured = (values[None] for values in sample.classes.measured(hits[0]))
+        measured = (values[None] for values in sample.classes.measure(hits[0]))
         several = len(sample.classes.counts) > 0
         gaps = ClassGaps(sample.classes, float(exact_level(setting.alpha)), *measured) if several else None
         draws = draws or tenths_at(sample, hits, setting.alpha, search.n_conformal)

@@ -70,7 +70,7 @@ class ClassSample:
         size = len(self.counts) * each
         return np.bincount(places, values, minlength=size)[:size].astype(np.float64)
 
-    def measured(self, hit: Floats) -> tuple[Floats, Floats, Floats]:
+    def measure(self, hit: Floats) -> tuple[Floats, Floats, Floats]:
         """Mean of h in each class, the variance of that mean, and residuals of batches as vectors of length 1."""
         sums = self._sums(self._cell, hit, BATCHES).reshape(-1, BATCHES)
         mean = sums.sum(axis=1) / self.counts
@@ -82,7 +82,7 @@ class ClassSample:
         alone[0] = 1.0  # a class whose rows are all alike: noise of its own, the same at every temperature
         return mean, variance, np.where(length > 1e-9, residual / np.maximum(length, 1e-9), alone)
 
-    def drawn(self, some: slice) -> Floats:
+    def normals(self, some: slice) -> Floats:
         """Standard normal numbers for some classes, (classes, batches, simulations): the same whoever asks."""
         found = self._drawn.get(some.start)
         if found is None:
@@ -101,7 +101,7 @@ class ClassSample:
 
 @dataclass(frozen=True, eq=False)
 class ClassGaps:
-    """What a sample shows of its classes in some settings, (settings, classes); see `ClassSample.measured`."""
+    """What a sample shows of its classes in some settings, (settings, classes); see `ClassSample.measure`."""
 
     sample: ClassSample
     level: float
@@ -110,7 +110,7 @@ class ClassGaps:
     residual: Floats
 
     @classmethod
-    def joined(cls, parts: Sequence["ClassGaps"]) -> "ClassGaps":
+    def join(cls, parts: Sequence["ClassGaps"]) -> "ClassGaps":
         """The settings of several candidates on the same rows, one after the other."""
         columns = ([getattr(one, name) for one in parts] for name in ("mean", "variance", "residual"))
         return cls(parts[0].sample, parts[0].level, *map(np.concatenate, columns))
@@ -172,7 +172,7 @@ class ClassGaps:
         n_classes = self.mean.shape[1]
         for start in range(0, n_classes, _CLASSES_AT_ONCE):
             some = slice(start, min(start + _CLASSES_AT_ONCE, n_classes))
-            yield some, np.einsum("tck,cks->cts", self.residual[:, some], self.sample.drawn(some))
+            yield some, np.einsum("tck,cks->cts", self.residual[:, some], self.sample.normals(some))
 
     @cached_property
     def _few_noises(self) -> list[tuple[slice, Floats]] | None:

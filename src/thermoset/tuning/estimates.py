@@ -395,7 +395,7 @@ class Engine:
         (star,) = self._places(np.array([calibrated]))
         fifth = np.empty(n, dtype=np.int64)  # of the rows, by the probability of the top class
         fifth[np.argsort(1.0 / (1.0 + self._rest(star)), kind="stable")] = np.arange(n) * FIFTHS // n
-        solved = [self._solved(request) for request in requests]
+        solved = [self._solve_request(request) for request in requests]
         own = None if by_class is None else self._class_thresholds(by_class)
         jobs = tuple(
             (one.recipe.set_score.terms, one.recipe.uses_u, one.temperatures, self._places(one.temperatures), of.cuts)
@@ -420,7 +420,7 @@ class Engine:
         ]
         return found, None if by_class is None else self._of_classes(by_class, sums[-1] / _UNIT)
 
-    def _solved(self, request: Request) -> "_Solved":
+    def _solve_request(self, request: Request) -> "_Solved":
         """Thresholds of one request, and what hits show, temperature by temperature."""
         sample, many = self.sample, len(request.levels)
         near = [float(exact_level(level)) for level in request.levels]
@@ -439,7 +439,7 @@ class Engine:
                 sample.by_group(inside),
                 sample.by_group((sample.u < inside).astype(np.float64)),
                 sample.losses(hits[many + 1 :], of_loss, halves=request.halves) if of_loss else np.empty(0),
-                *(sample.classes.measured(inside[at]) if of_loss else ()),
+                *(sample.classes.measure(inside[at]) if of_loss else ()),
             )
             spills.release()
 
@@ -455,13 +455,13 @@ class Engine:
         alphas = np.array([float(exact_level(level)) for level in request.levels])
         size = sums.sum(axis=2) / n
         slope = np.gradient(size, 1 - alphas, axis=1) if len(alphas) > 1 else np.zeros(size.shape)
-        own = self._centred(sums, size) - slope[:, :, None] * of.inside
+        own = self._about_mean(sums, size) - slope[:, :, None] * of.inside
         moved = slope[:, :, None] * of.drawn * np.sqrt(n / self.n_conformal)
         errors = self._factor * np.concatenate([own, moved], axis=2)
         named = {name: getattr(of, name) for name in ("losses", "missed", "far", "gaps")}
         return Estimates(request.recipe, request.temperatures, request.levels, size, errors, empty, **named)
 
-    def _centred(self, sums: Floats, size: Floats) -> Floats:
+    def _about_mean(self, sums: Floats, size: Floats) -> Floats:
         """Sums over the groups that carry errors, less what they would be if all rows were alike."""
         return sums - np.bincount(self.sample.group, minlength=self.sample.n_groups) * size[..., None]
 
@@ -500,7 +500,7 @@ class Engine:
         in_use, ranks = own_ranks(counts, self.n_conformal, request.recipe.alpha)
         size = sums.sum(axis=1) / n
         covered = float((ranks / (in_use + 1) * counts).sum() / n)
-        errors = self._factor * self._centred(sums, size) * np.sqrt(1 + n / self.n_conformal)  # rows and thresholds
+        errors = self._factor * self._about_mean(sums, size) * np.sqrt(1 + n / self.n_conformal)  # rows and thresholds
         return Estimates(
             request.recipe, request.temperatures, request.levels, (size + covered)[:, None], errors[:, None],
             empty_fifths=np.zeros((len(size), 1, FIFTHS)), losses=np.empty((len(size), 0)),

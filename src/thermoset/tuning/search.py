@@ -299,7 +299,7 @@ def _most_even(curves: Sequence[Estimates], picks: Sequence[Pick]) -> Found:
     best, alike = int(np.argmin(loss)), np.ones(len(places), dtype=bool)
     gaps = [one.gaps.at([pick.place]) for one, pick in places if one.gaps is not None]
     if gaps and not gaps[0].too_few:
-        joint = ClassGaps.joined(gaps)
+        joint = ClassGaps.join(gaps)
         versus = joint.against(best, joint.simultaneous_reach())
         alike = ~versus.tells_apart | (versus.gap < 0)
         alike[best] = True

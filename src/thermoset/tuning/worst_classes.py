@@ -50,7 +50,7 @@ class ClassMisses(NamedTuple):
     n_classes: int
 
     @property
-    def padded(self) -> tuple[Floats, Floats, Floats]:
+    def of_all_classes(self) -> tuple[Floats, Floats, Floats]:
         """Rows, misses at the level, and between the levels, of all classes; of very many, some stand for all."""
         none, kept = (0, self.n_classes - len(self.counts)), min(self.n_classes, _MANY)
         some = np.linspace(0, self.n_classes - 1, kept).astype(np.int64)
@@ -78,14 +78,14 @@ def tenths(misses: ClassMisses, alpha: Alpha, n_conformal: int, seed: int, draws
     r_c = f_c^phi e_c brought to mean 1. f_c has a gamma law of mean 1 and variance rho^2, e_c one of variance sigma^2.
     """
     rng = stream(seed, "worst classes", draws)
-    counts, near, between = misses.padded
+    counts, near, between = misses.of_all_classes
     pull = 1.0 / (1.0 + _FEW_CLASSES / misses.n_classes**2)  # with few classes their law says little of the hardest
     weight = counts / (counts + _SHY)
     overall = float(misses.near.sum() / misses.counts.sum())
     rate = max(_mean_rate(near, counts, weight), 0.3 * overall, 1e-9)
     risk = _laxer_risks(between, counts * _mean_rate(between, counts, weight), pull, rng, draws)
     phi, sigma = _hyper(counts, near, rate, risk[:_FEW_DRAWS], rng, draws)
-    own, shape = _lifted(risk, phi[:, None]), pull / sigma[:, None]
+    own, shape = _power(risk, phi[:, None]), pull / sigma[:, None]
     missed = rate * own * rng.gamma(shape + near, 1.0 / (shape + counts * rate * own))
     k = conformal_rank(n_conformal, alpha)
     level = rng.beta(n_conformal + 1 - k, k, draws) if k <= n_conformal else np.zeros(draws)
@@ -106,7 +106,7 @@ def _laxer_risks(misses: Floats, expected: Floats, pull: float, rng: np.random.G
     """Draw relative risks between the levels, (draws, C), with rho^2 from its own posterior."""
     shape = np.exp(-_RHO)[:, None]
     fit = _negative_binomial(misses, expected, shape).sum(axis=1) + _RHO / 2  # a flat prior on rho
-    shapes = pull * shape[_drawn(fit, rng, draws)]
+    shapes = pull * shape[_draw(fit, rng, draws)]
     return rng.gamma(shapes + misses, 1.0 / (shapes + expected))
 
 
@@ -116,17 +116,17 @@ def _hyper(
     """Draw phi and sigma^2, (draws,) each, from their posterior on a grid."""
     fit = np.empty((len(_PHI), len(_SIGMA)))
     for i, phi in enumerate(_PHI):
-        mean = counts * rate * _lifted(risk, float(phi))
+        mean = counts * rate * _power(risk, float(phi))
         for j, sigma in enumerate(_SIGMA):
             each = _negative_binomial(near, mean, 1.0 / sigma)
             most = each.max(axis=0)
             fit[i, j] = (most + np.log(np.exp(each - most).mean(axis=0))).sum()
     fit += np.log(_SIGMA) / 2 - _SIGMA / _MEAN_SIGMA
-    drawn = _drawn(fit.ravel(), rng, draws)
+    drawn = _draw(fit.ravel(), rng, draws)
     return _PHI[drawn // len(_SIGMA)], _SIGMA[drawn % len(_SIGMA)]
 
 
-def _lifted(risk: Floats, phi: float | Floats) -> Floats:
+def _power(risk: Floats, phi: float | Floats) -> Floats:
     """Risks to a power, with mean 1 over classes."""
     lifted = risk**phi
     return np.asarray(lifted / np.maximum(lifted.mean(axis=-1, keepdims=True), np.finfo(float).tiny))
@@ -140,7 +140,7 @@ def _negative_binomial(misses: Floats, mean: Floats, shape: float | Floats) -> F
     return np.asarray(found + misses * (np.log(mean) - both))
 
 
-def _drawn(fit: Floats, rng: np.random.Generator, draws: int) -> Ints:
+def _draw(fit: Floats, rng: np.random.Generator, draws: int) -> Ints:
     weight = np.exp(fit - fit.max())
     return np.asarray(rng.choice(len(weight), size=draws, p=weight / weight.sum()))
 
@@ -150,12 +150,12 @@ def guess_worst(missed: Floats, far: Floats, counts: Floats) -> Floats:
 
     missed : (..., L, classes), far : (..., classes), as in `ClassMisses`.
     """
-    risk = _shrunk(missed, counts, _shrunk(far, counts, np.ones(len(counts)))[..., None, :])
+    risk = _shrink(missed, counts, _shrink(far, counts, np.ones(len(counts)))[..., None, :])
     worst = np.sort(risk, axis=-1)[..., -tenth_of(len(counts)) :].mean(axis=-1)
     return np.asarray(1 - missed.sum(axis=-1) / counts.sum() * worst)
 
 
-def _shrunk(missed: Floats, counts: Floats, known: Floats) -> Floats:
+def _shrink(missed: Floats, counts: Floats, known: Floats) -> Floats:
     """Relative risks pulled towards what is known beforehand, and spread again as far as they differ beyond chance."""
     expected = np.maximum(counts * missed.sum(axis=-1, keepdims=True) / counts.sum(), 1e-9)
     risk = (missed + _PULL * known) / (expected + _PULL)
