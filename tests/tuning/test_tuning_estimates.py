@@ -32,10 +32,6 @@ pytestmark = pytest.mark.slow
 STRATA = 200
 
 
-def setting(method="raps", alpha=0.1, randomized=True, allow_empty=True):
-    return ts.Recipe(method, alpha, randomized, allow_empty)
-
-
 def solved(data, made, temperature, targets):
     rows, at = SortedRows(ArrayRows(data.logits)), np.array([temperature])
     labels, score = label_parts(rows, data.labels, at), made.set_score
@@ -64,7 +60,7 @@ def averaged(data, made, temperature, q):
 def test_hits_and_sizes_are_averages_over_u(method, temperature, randomized, allow_empty):
     # Right in some 60% of the rows where sets are never empty: the last threshold is then -inf.
     data = ts.Logits(*generated(300, 12, signal=2.0 if allow_empty else -0.3, seed=3))
-    made = setting(method, randomized=randomized, allow_empty=allow_empty)
+    made = ts.Recipe(method, randomized=randomized, allow_empty=allow_empty)
     q, hits, sizes = solved(data, made, temperature, [0.9 * 301, 0.7 * 301, 0.4 * 301])
     assert np.isneginf(q).tolist() == [[False, False, not allow_empty]] * 2
     for k in range(3):
@@ -89,7 +85,7 @@ def test_the_threshold_lets_in_what_was_asked_for(seed, temperature, method, sha
     """
     data = ts.Logits(*generated(60, 6, seed=seed))
     target = share * 60
-    _, hits, _ = solved(data, setting(method), temperature, [target])
+    _, hits, _ = solved(data, ts.Recipe(method), temperature, [target])
     assert hits.sum() == pytest.approx(target, abs=0.03) or (method == "saps" and abs(hits.sum() - target) <= 1)
 
 
@@ -105,7 +101,7 @@ def test_without_empty_sets_the_threshold_lets_in_what_was_asked_for_or_all_that
 ):
     data = ts.Logits(*generated(60, 30, signal=-0.3, seed=seed))
     target, right = share * 60, (data.logits.argmax(axis=1) == data.labels).sum()
-    q, hits, sizes = solved(data, setting(method, allow_empty=False), temperature, [target])
+    q, hits, sizes = solved(data, ts.Recipe(method, allow_empty=False), temperature, [target])
     if right >= target:
         assert np.isneginf(q).all()
         assert hits.sum() == right
@@ -117,7 +113,7 @@ def test_without_empty_sets_the_threshold_lets_in_what_was_asked_for_or_all_that
 
 def test_the_threshold_of_a_score_without_u_is_an_order_statistic():
     data = ts.Logits(*generated(101, 5, seed=1))
-    for method, made in (("lac", setting("lac")), ("aps", setting("aps", randomized=False))):
+    for method, made in (("lac", ts.Recipe("lac")), ("aps", ts.Recipe("aps", randomized=False))):
         q, hits, _ = solved(data, made, 1.0, [80.0])
         assert hits.sum() == 80, method
         scores = label_scores(data.logits, data.labels, made.score, 1.0, Randomness())
@@ -126,7 +122,7 @@ def test_the_threshold_of_a_score_without_u_is_an_order_statistic():
 
 def test_more_rows_than_there_are_means_an_infinite_threshold():
     data = ts.Logits(*generated(50, 4, seed=2))
-    q, hits, sizes = solved(data, setting(), 1.0, [50.5])
+    q, hits, sizes = solved(data, ts.Recipe(), 1.0, [50.5])
     assert np.isposinf(q).all()
     assert (hits == 1).all()
     assert (sizes == 4).all()
@@ -136,7 +132,7 @@ def test_masked_labels_are_inside_only_when_everything_is():
     logits, labels = generated(40, 4, seed=5)
     labels[:] = np.where(labels == 3, 0, labels)
     logits[:, 3] = -np.inf
-    _, hits, sizes = solved(ts.Logits(logits, labels), setting(), 1.0, [35.0])
+    _, hits, sizes = solved(ts.Logits(logits, labels), ts.Recipe(), 1.0, [35.0])
     assert hits.sum() == pytest.approx(35)
     assert sizes.max() <= 3
 
@@ -146,7 +142,7 @@ def test_the_top_label_is_kept_where_sets_may_not_be_empty():
     top = data.logits.argmax(axis=1) == data.labels
     assert 0.6 < top.mean() < 0.8
     for alpha in (0.1, 0.5):
-        found = estimates_of(data, setting(alpha=alpha, allow_empty=False), np.array([3.0]), 100)
+        found = estimates_of(data, ts.Recipe(alpha=alpha, allow_empty=False), np.array([3.0]), 100)
         made = ts.tuning.choose(data, found.recipe, calibrated=3.0, temperatures=[3.0])
         assert made.outlook.misses.left_out == made.outlook.empty_share == 0.0
         # coverage is the level's, and no less than the accuracy
@@ -170,7 +166,7 @@ def test_the_loss_is_the_formula():
         hit = np.isin(np.arange(8), np.argsort(-p)[:inside])
         gaps = np.array([hit[:4].mean(), hit[4:].mean()]) - (1 - level)
         total += (gaps**2).mean() / (level * (1 - level))
-    found = estimates_of(data, setting("lac", alpha=0.4), np.ones(1), 10)
+    found = estimates_of(data, ts.Recipe("lac", alpha=0.4), np.ones(1), 10)
     assert found.losses[0, 0] == pytest.approx(total, rel=1e-12)
 
 
@@ -195,7 +191,7 @@ def test_classes_without_rows_change_nothing(n_classes):
 def test_errors_of_sizes_and_of_their_differences_are_right():
     """Over fresh calibration and conformal rows, (measured size - estimate) / error has standard deviation 1."""
     population = ts.Logits(*generated(60_000, 10, signal=-0.5, seed=7))
-    made, grid = setting("aps"), np.array([0.5, 2.0])
+    made, grid = ts.Recipe("aps"), np.array([0.5, 2.0])
     rng = np.random.default_rng(8)
     z, exceeded, plain = [], 0, 0
     for _ in range(150):
@@ -289,18 +285,18 @@ def same(first, second):
 
 def test_arrays_in_files_give_the_same_bits():
     data = ts.Logits(*generated(2000, 5, seed=11))
-    whole = estimates_of(data, setting(), GRID)
+    whole = estimates_of(data, ts.Recipe(), GRID)
     with memory_budget("1MiB"):
-        same(whole, estimates_of(data, setting(), GRID))
+        same(whole, estimates_of(data, ts.Recipe(), GRID))
 
 
 @pytest.mark.parametrize("threads", ["1", "2", "5"])
 def test_threads_and_blocks_do_not_change_the_answer(monkeypatch, threads):
     data = ts.Logits(*generated(3000, 30, seed=12))
-    reference = estimates_of(data, setting(), GRID)
+    reference = estimates_of(data, ts.Recipe(), GRID)
     monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
     monkeypatch.setattr("thermoset.rows._BLOCK_BYTES", 30 * 8 * 37)
-    same(reference, estimates_of(data, setting(), GRID))
+    same(reference, estimates_of(data, ts.Recipe(), GRID))
 
 
 def test_a_choice_passes_over_the_rows_twice(monkeypatch, rows):

@@ -202,10 +202,7 @@ class Even(Preference, frozen=True, tag="even"):
 
 
 class Protect(Preference, frozen=True, tag="protect"):
-    """The smallest sets whose coverage of the hard classes or groups, the worst tenth, reaches a given level.
-
-    Without a number they may be missed 1.5 times as often as rows overall.
-    """
+    """The smallest sets whose worst tenth of classes or groups is covered so often: without a number, 1 - 1.5 alpha."""
 
     word = "protect"
     needs_closed_form = True
