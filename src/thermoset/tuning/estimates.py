@@ -49,7 +49,7 @@ _SIMULATIONS = 1000
 _CONFIDENCE = 0.95
 _MAJORITY = 2 / 3  # of the halves, that must find a temperature more even than T = 1
 _UNIT = 2.0**20  # parts of a label that sizes are added in
-_RESAMPLED = 8  # times that class scores are drawn as often as there will be conformal rows
+_RESAMPLED = 16  # times that class scores are drawn as often as there will be conformal rows
 _HALVINGS = 20  # for TopCovGap
 
 
@@ -402,7 +402,7 @@ class Engine:
             for one, of in zip(requests, solved, strict=True)
         )
         shapes = [(*of.cuts.shape[1:], width) for of in solved for width in (sample.n_groups, FIFTHS)]
-        shapes += [] if own is None else [(len(own), sample.n_groups)]
+        shapes += [] if own is None else [(*own.shape[:2], sample.n_groups)]
         sums = sum_rows(
             sample.rows.source,
             _size_block,
@@ -495,14 +495,20 @@ class Engine:
         return np.array(cuts)
 
     def _of_classes(self, request: Request, sums: Floats) -> Estimates:
-        """From the labels besides the row's own, whose coverage the law of its class gives."""
+        """From the labels besides the row's own (T, draws, groups), whose coverage the law of its class gives.
+
+        Draws of thresholds carry the error of those from the conformal rows, and of those seen on the calibration rows.
+        """
         n, counts = len(self.sample), np.bincount(self.sample.labels, minlength=self.sample.data.n_classes)
         in_use, ranks = own_ranks(counts, self.n_conformal, request.recipe.alpha)
-        size = sums.sum(axis=1) / n
         covered = float((ranks / (in_use + 1) * counts).sum() / n)
-        errors = self._factor * self._about_mean(sums, size) * np.sqrt(1 + n / self.n_conformal)  # rows and thresholds
+        each = sums.sum(axis=2) / n
+        size = each.mean(axis=1)
+        rows = self._factor * self._about_mean(sums.mean(axis=1), size)
+        thresholds = (each - size[:, None]) * np.sqrt((1 + self.n_conformal / n) / (_RESAMPLED - 1))
         return Estimates(
-            request.recipe, request.temperatures, request.levels, (size + covered)[:, None], errors[:, None],
+            request.recipe, request.temperatures, request.levels, (size + covered)[:, None],
+            np.concatenate([rows, thresholds], axis=1)[:, None],
             empty_fifths=np.zeros((len(size), 1, FIFTHS)), losses=np.empty((len(size), 0)),
         )  # fmt: skip
 
@@ -564,14 +570,12 @@ def _size_block(
         of_fifths += _whole_sums(np.maximum(1.0 - sizes, 0.0), fifth, FIFTHS)
     if own is not None:
         probs, rows, each = np.empty(block.shape), as_float64(block), np.arange(n)
-        for j, (temperature, cuts) in enumerate(zip(*own, strict=True)):
+        for of_draws, temperature, cuts in zip(sums[-1], *own, strict=True):
             kernels.softmax(rows, float(temperature), probs)
-            held = np.zeros(n)
-            for cut in cuts:
+            for k, cut in enumerate(cuts):
                 inside = probs >= cut
                 inside[each, labels] = False
-                held += inside.sum(axis=1)
-            sums[-1][j] += _whole_sums(held / len(cuts), group, n_groups)
+                of_draws[k] += _whole_sums(inside.sum(axis=1).astype(np.float64), group, n_groups)
 
 
 def _whole_sums(values: Floats, cell: Ints, n_cells: int) -> Ints:
