@@ -7,11 +7,12 @@ from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, ShuffleSplit, TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
 
 import thermoset as ts
 from parts import require
@@ -213,3 +214,14 @@ def test_parameters_are_checked_before_anything_is_fitted(given, conformal):
 
     with pytest.raises(InputError, match=next(iter(given))):
         quick(Never(), **{"cv": 2, "conformal": conformal} | given).fit(X[FIT], Y[FIT])
+
+
+# All of scikit-learn's own. They fit a handful of rows: a level of 0.4 asks for few, and thresholds may be infinite.
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::thermoset.CoverageWarning", "ignore::thermoset.BoundWarning")
+@pytest.mark.filterwarnings("ignore::thermoset.ZeroProbabilityWarning")
+@pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API is not set")
+@pytest.mark.parametrize(("estimator", "conformal"), [(RidgeClassifier(), "split"), (GaussianNB(), "cross")], ids=str)
+def test_scikit_learn_checks(estimator, conformal):
+    results = check_estimator(quick(estimator, alpha=0.4, cv=2, conformal=conformal), on_fail=None, on_skip=None)
+    assert not {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}

@@ -18,5 +18,6 @@ __getattr__, __dir__, __all__ = _attach(
         "program",
         "sklearn",
         "torch",
+        "web",
     ],
 )

@@ -16,6 +16,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,15 +29,15 @@ from thermoset.data.top_k import LEAST_KEPT, TopLogits
 from thermoset.errors import FileFormatError, InputError, SuspiciousRowsWarning
 from thermoset.quoting import quoted, reason
 
-Responses = str | os.PathLike[str] | Iterable[Any]
-"""A JSON or JSONL file of responses, or the responses: objects of a client library, or what their JSON holds."""
+T = TypeVar("T")
+Token = tuple[str, Any]  # its text and log-probability
+Responses = (
+    str | os.PathLike[str] | Iterable[Any]
+)  # a JSON or JSONL file, or objects of a client library, or their JSON
 
 _ROUNDING = 2.0**-22  # by how much probabilities in float32 may fall short of their sum
 _BLANK = " \t\r\n\u2581\u0120\u010a"  # the last three stand for blanks in vocabularies
 _AROUND = _BLANK + ".,:;!?()[]{}<>\"'`*_"  # what may surround an answer
-
-T = TypeVar("T")
-Token = tuple[str, Any]  # its text and log-probability
 
 
 @dataclass(frozen=True)
@@ -160,16 +161,14 @@ class _Matcher:
         ways = (lambda text: text.strip(_AROUND).casefold(), lambda text: text.strip(_AROUND), str.strip)
         self._read = next((way for way in ways if len({*map(way, options)}) == len(options)), str)
         self._options = [self._read(option) for option in options]
-        self._known: dict[str, int | None] = {}
+        self.option_of = lru_cache(maxsize=None)(self._option_of)
 
-    def option_of(self, token: str) -> int | None:
+    def _option_of(self, token: str) -> int | None:
         """The option whose text the token is, or of which alone it is the beginning."""
-        if token not in self._known:
-            text = self._read(token)
-            begun = [i for i, option in enumerate(self._options) if option.startswith(text)] if text else []
-            exact = [i for i in begun if self._options[i] == text]
-            self._known[token] = (exact or begun)[0] if len(exact or begun) == 1 else None
-        return self._known[token]
+        text = self._read(token)
+        begun = [i for i, option in enumerate(self._options) if option.startswith(text)] if text else []
+        found = [i for i in begun if self._options[i] == text] or begun
+        return found[0] if len(found) == 1 else None
 
     def row(self, chosen: str, tokens: list[Token]) -> tuple[Floats, Bools]:
         """Log-probability of each option, and whether it was among the tokens."""
@@ -196,7 +195,13 @@ def _get(holder: Any, name: str) -> Any:
 def _responses(given: Responses) -> Iterator[Any]:
     """The responses one by one, out of a batch file's lines."""
     if isinstance(given, str | os.PathLike):
-        given = _from_file(Path(given))
+        try:
+            content = Path(given).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise FileFormatError(f"{given}: cannot be read ({reason(error)}).") from None
+        whole = _json(content)
+        lines = [line for line in content.split("\n") if line.strip()] if whole is None else [whole]
+        given = whole if isinstance(whole, list) else lines
     elif isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise InputError(
             f"must be a file or a list of responses; got {quoted(type(given).__name__)}.", name="responses"
@@ -208,22 +213,11 @@ def _responses(given: Responses) -> Iterator[Any]:
 
 
 def _json(text: str | bytes) -> Any:
-    """A response as JSON; None for text that ends in the middle, which is counted with the other bad ones."""
+    """What a text holds; None for one that ends in the middle, which is counted with the other bad ones."""
     try:
         return json.loads(text)
     except ValueError:
         return None
-
-
-def _from_file(path: Path) -> Iterable[Any]:
-    try:
-        content = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileFormatError(f"{path}: cannot be read ({reason(error)}).") from None
-    whole = _json(content)
-    if isinstance(whole, list):
-        return whole
-    return [line for line in content.split("\n") if line.strip()] if whole is None else [whole]
 
 
 def _problem(response: Any) -> str | None:
