@@ -86,7 +86,7 @@ HOSTILE = [
     (3.0, r"weights of type float cannot be read"),
     ([-1.0] + [1.0] * 499, r"weights\[0\] is -1\.0; a weight must be a finite number"),
     ([1.0] * 499 + [np.nan], r"weights\[499\] is nan"),
-    ([np.inf] * 500, r"weights\[0\] is inf.* 499 more"),
+    ([np.inf] * 500, r"weights\[0\] is inf.* 500 such"),
     ([1.0] * 499 + [None], r"weights\[499\] is None"),
     (["many"] * 500, r"weights\[0\] is 'many'"),
     ([True] * 500, r"weights\[0\] is True"),
