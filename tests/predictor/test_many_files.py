@@ -212,16 +212,10 @@ def test_more_classes_than_multiple_choice_has_options(predictor, tmp_path):
 # --- groups ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("given", [".npz", ".npy", ".csv", ".jsonl", ".parquet", "top.npz"])
+@pytest.mark.parametrize("given", [".npz", ".npy", ".csv", "top.npz"])
 def test_every_format_has_the_group_of_each_row(predictor, tmp_path, monkeypatch, given, kind):
-    if given == ".parquet":
-        require("pyarrow", "io")
     source, rows = tmp_path / f"new{given}", ts.Logits(DATA.logits[:100], classes=NAMES, groups=GROUPS)
-    if given == ".jsonl":
-        pairs = zip(rows.logits.tolist(), GROUPS, strict=True)
-        source.write_text("\n".join(json.dumps({"logits": one, "groups": group}) for one, group in pairs))
-    else:
-        ts.save(source, ts.compact(rows, top=4) if given == "top.npz" else rows)
+    ts.save(source, ts.compact(rows, top=4) if given == "top.npz" else rows)
     written, answers, seen = set(), ts.TwoTemperaturePredictor.predict_arrays, []
     monkeypatch.setattr(
         ts.TwoTemperaturePredictor,
@@ -418,25 +412,21 @@ def test_logits_that_change_while_they_are_read(predictor, shards, tmp_path):
 def bad(name, path):
     """Make a file that cannot be used of a good one; a word of what is said of it."""
     rows = ts.load(path).logits
-    if name in ("truncated", "empty"):
-        path.write_bytes(path.read_bytes()[:-300] if name == "truncated" else b"")
+    if name == "truncated":
+        path.write_bytes(path.read_bytes()[:-300])
         return name
     arrays, said = {
         "other classes": ({"logits": rows[:, :3]}, "3 features"),
         "other names": ({"logits": rows, "classes": np.array(["ant", "bee", "dog", "fly"])}, "'dog'"),
         "text": ({"logits": np.full((3, 4), "1.0")}, "numbers"),
         "not a number": ({"logits": rows * np.nan}, "NaN"),
-        "probabilities": ({"probs": rows}, "'logits'"),
         "groups": ({"logits": rows, "groups": ["a"] * len(rows)}, "groups"),
     }[name]
     np.savez(path, **arrays)
     return said
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["truncated", "empty", "other classes", "other names", "text", "not a number", "probabilities", "groups"],
-)
+@pytest.mark.parametrize("name", ["truncated", "other classes", "other names", "text", "not a number", "groups"])
 def test_a_bad_file_is_named_before_the_first_is_predicted(predictor, shards, tmp_path, name):
     said = bad(name, shards / "last.npz")
     (tmp_path / "empty").mkdir()

@@ -47,7 +47,7 @@ def test_no_rows_have_no_answers(predictors, name, none):
     assert predictor.set_sizes(none, **beside).shape == (0,)
     assert predictor.predict_records(none, **beside) == []
     assert [part.shape for part in predictor.predict_arrays(none, **beside)[:3]] == [(0,), (0,), (0, 3)]
-    if name not in ("all rows", "shifted"):  # which have no p-values
+    if name != "shifted":  # which has no p-values
         assert predictor.predict_p(none, **beside).shape == (0, 3)
         assert ts.conformal.p_summary(predictor.predict_p(none, **beside)).label.shape == (0,)
 
@@ -147,7 +147,7 @@ def test_classes_called_by_whole_numbers_go_round(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::thermoset.errors.BudgetWarning")
-@pytest.mark.parametrize("alpha", ["0.55", "0.7", "0.9", "0.99"])
+@pytest.mark.parametrize("alpha", ["0.55", "0.9", "0.99"])
 @pytest.mark.parametrize("prefer", ["even", "small", "protect", "size<=2", "gap<=0.3"])
 @pytest.mark.parametrize("method", ["raps", "auto"])
 def test_every_choice_works_above_a_half(method, prefer, alpha):

@@ -202,14 +202,13 @@ def read_priors(given: Any, classes: tuple[str, ...] | None, n_classes: int) -> 
 
 def _in_order(given: Mapping[Any, Any], classes: tuple[str, ...] | None, n_classes: int) -> list[Any]:
     """Shares by name as a list in the order of columns; every class must be there, and no other."""
-    numbers = {str(column): column for column in range(n_classes)}
-    places = numbers if classes is None else {name: column for column, name in enumerate(classes)}
-    if classes is not None and not any(str(name) in places for name in given):
-        places = numbers
+    places = {name: column for column, name in enumerate(classes or ())}
+    if not any(str(name) in places for name in given):
+        places = {str(column): column for column in range(n_classes)}
     unknown = [name for name in given if str(name) not in places]
     if unknown:
         more = f" and {len(unknown) - 1:,} more" if len(unknown) > 1 else ""
-        known = "0 to " + str(n_classes - 1) if places is numbers else ", ".join(map(quoted, list(places)[:_NAMED]))
+        known = ", ".join(map(quoted, list(places)[:_NAMED]))
         raise InputError(f"priors name an unknown class: {quoted(unknown[0])}{more}. Classes are: {known} ...")
     found: dict[int, Any] = {}
     for name, share in given.items():
