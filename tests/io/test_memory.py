@@ -20,7 +20,7 @@ pytestmark = [
 ROWS, CLASSES = 60_000, 1_000  # 240 MB of float32
 BUDGET = 32 << 20
 CONSTANT = {"predict": 64 << 20, "sweep": 64 << 20, "fit": 112 << 20}
-"""Pieces that are read (16 MB), what is decoded at the time, and threads' buffers; the same for files of any size. For
+"""Pieces that are read (8 MB), what is decoded at the time, and threads' buffers; the same for files of any size. For
 `fit` also two million probabilities, on which other class shares are tried, and the draws behind the intervals."""
 
 MEASURE = """

@@ -15,7 +15,7 @@ from thermoset.rows import budget_share, physical_memory
 if TYPE_CHECKING:
     from thermoset.rows import Engine
 
-PIECE_BYTES = 2**24
+PIECE_BYTES = 2**23
 """Read at once: a file is read in steps that are large enough for the disk, and small compared with any budget."""
 
 _SPARSE = 32  # rows this many times further apart than they are long are read one by one
