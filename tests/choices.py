@@ -14,19 +14,19 @@ PROTECTED = MissBreakdown(easy=0.998, left_out=0.0, empty=(0.0, 0.0, 0.0, 0.0, 0
 EVEN = MissBreakdown(easy=0.93, left_out=0.068, empty=(0.0, 0.01, 0.05, 0.12, 0.2))
 
 
-def looked_at(name, recipe, temperature, size, tenth, gap, payers=None, error=0.03):
+def looked_at(name, recipe, temperature, size, tenth, gap, misses=None, error=0.03):
     """An outlook; intervals reach 0.02 and 0.01 to both sides."""
     return Outlook(
         name=name,
         setting=recipe.change(temperature=temperature),
         size=size,
         size_error=error,
-        empty_share=0.0 if payers is None else sum(payers.empty) / 5,
+        empty_share=0.0 if misses is None else sum(misses.empty) / 5,
         class_gap=gap,
         class_gap_ends=None if gap is None else (gap - 0.01, gap + 0.01),
         worst_tenth=tenth,
         worst_tenth_ends=None if tenth is None else (tenth - 0.02, tenth + 0.02),
-        misses=payers,
+        misses=misses,
     )
 
 

@@ -152,7 +152,7 @@ def test_empty_sets_are_drawn_by_confidence_for_t_1_and_the_recommendation(prote
     assert [row["f"] for row in rows[:5]] == ["least", "2nd", "3rd", "4th", "most"]
 
 
-def test_without_a_frontier_there_are_no_charts_of_it_and_of_payers(made):
+def test_without_a_frontier_there_are_no_charts_of_it_and_of_misses(made):
     report = made[2]
     bare = of_choice(report.document, made_choice(report.document.temperature_sets, frontier=()))
     assert not any(name.startswith(("frontier", "missed")) for name in all_charts(replace(report, document=bare)))
