@@ -454,14 +454,22 @@ def value_at(score: Terms, at: Line, u: float) -> float:
 
 
 @inlined
-def tie_logs(score: Terms, row: Row, rank: int) -> tuple[float, float]:
+def rank_logs(
+    score: Terms, gaps: Floats, inverse: float, others: float, rest: float, rank: int, work: Floats
+) -> tuple[float, float]:
     """Logs of a label's own share and of what its tie-break looks at: ranks below for masses, else all but the top."""
-    log_total = math.log1p(row.rest)
+    log_total = math.log1p(rest)
     if rank > 0 and (score.code == APS or score.code == RAPS):
-        left = log_beyond(row.gaps, row.inverse, rank + 1, row.work)
+        left = log_beyond(gaps, inverse, rank + 1, work)
     else:
-        left = log_rest(second_of(row.gaps), row.inverse, row.others)
-    return scaled(row.gaps[rank], row.inverse) - log_total, left - log_total
+        left = log_rest(second_of(gaps), inverse, others)
+    return scaled(gaps[rank], inverse) - log_total, left - log_total
+
+
+@inlined
+def tie_logs(score: Terms, row: Row, rank: int) -> tuple[float, float]:
+    """The same of a rank of an open row."""
+    return rank_logs(score, row.gaps, row.inverse, row.others, row.rest, rank, row.work)
 
 
 @inner
@@ -983,15 +991,19 @@ def rank_ties(
 ) -> None:
     """Tie-breaks of some ranks of sorted rows, rows[k] and ranks[k], given row by row."""
     work, inverse = new_work(all_gaps.shape[1]), 1.0 / temperature
-    k = 0
-    while k < rows.shape[0]:
-        i, filled = rows[k], 0
-        row, u = weigh_and_open(all_gaps[i], inverse, work), all_u[i]
-        while k < rows.shape[0] and rows[k] == i:
-            while filled <= ranks[k]:
-                filled = extend(row, filled)
-            out[k] = np.inf if row.gaps[ranks[k]] == -np.inf else tie_of(score, row, ranks[k], u)
-            k += 1
+    last, filled = -1, 0
+    for k in range(rows.shape[0]):
+        i, r = rows[k], ranks[k]
+        gaps = all_gaps[i]
+        if i != last:
+            row = weigh_and_open(gaps, inverse, work)
+            others, rest = row.others, row.rest  # what is taken out of a record in a loop is counted, each time
+            last, filled = i, 0
+        while filled <= r:
+            filled = extend(row, filled)
+        log_own, log_left = rank_logs(score, gaps, inverse, others, rest, r, work[2])
+        tie = tie_break(score, r, work[0, r], log_own, log_left, all_u[i])
+        out[k] = np.inf if gaps[r] == -np.inf else tie
 
 
 @entry
