@@ -118,7 +118,7 @@ class Predictor:
             n_jobs = whole_number(n_jobs, "n_jobs", 1, MOST_THREADS, "None uses all cores.")
         if outputs is None:
             outputs = _DEFAULT_OUTPUTS if document.answers is None else (*_DEFAULT_OUTPUTS, "action")
-        added = _checked_names(outputs, "outputs")
+        added = _column_names(outputs, "outputs")
         if not added or not set(added) <= {*_OUTPUTS}:
             unknown = [name for name in added if name not in _OUTPUTS]
             raise InputError(f"outputs must be some of {', '.join(_OUTPUTS)}; got {quoted(unknown or outputs)}.")
@@ -131,7 +131,7 @@ class Predictor:
             raise InputError(f"u must be 'row', or 'ids' if id_column names their column; got {quoted(u)}.")
         self._outputs = {f"{prefix}{name}": name for name in added}
         self._logits = logits if logits is None or isinstance(logits, str) else self._columns_of_classes(logits)
-        self._keep = None if keep is None else _checked_names(keep, "keep")
+        self._keep = None if keep is None else _column_names(keep, "keep")
         self._id_column, self._u, self._probabilities, self._n_jobs = id_column, u, probabilities, n_jobs
         self._groups = GROUPS[0] if groups is None and document.recipe.grouping == "group" else groups
 
@@ -185,7 +185,7 @@ class Predictor:
 
     def _columns_of_classes(self, given: Sequence[str]) -> tuple[str, ...]:
         """The names of the columns of the classes, in the order of the classes."""
-        names, document = _checked_names(given, "logits"), self._model.document_
+        names, document = _column_names(given, "logits"), self._model.document_
         if len(names) != document.n_classes:
             raise InputError(f"logits must name {document.n_classes} columns, one per class; got {len(names)}.")
         classes = document.classes or names
@@ -328,7 +328,7 @@ def _some(names: Sequence[Hashable]) -> str:
     return f"{shown}, ..." if len(names) > 5 else shown or "none"
 
 
-def _checked_names(value: object, what: str) -> tuple[str, ...]:
+def _column_names(value: object, what: str) -> tuple[str, ...]:
     """Names of columns that a user gave: different texts."""
     names = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else None
     if names is None or not all(isinstance(name, str) for name in names):
@@ -368,13 +368,13 @@ def _n_rows(batch: Any) -> int:
     return wanted or 0
 
 
-def _held(batch: Any, name: str) -> Any:
+def _raw_column(batch: Any, name: str) -> Any:
     return batch.column(name) if hasattr(batch, "schema") and hasattr(batch, "num_rows") else batch[name]
 
 
 def _column(batch: Any, name: str) -> Any:
     """One column: of Arrow where the batch has such columns, a matrix as it is, lists made columns of Arrow."""
-    arrow, column = _pyarrow(), _held(batch, name)
+    arrow, column = _pyarrow(), _raw_column(batch, name)
     if is_instance(column, "polars", "Series"):
         column = column.to_arrow()
     elif is_instance(getattr(column, "dtype", None), "pandas", "ArrowDtype"):
@@ -418,7 +418,7 @@ def _stack(batch: Any, names: Sequence[str]) -> Any:
 
 def _cells(batch: Any, name: str) -> list[Any]:
     """A column as Python objects."""
-    column = _held(batch, name)
+    column = _raw_column(batch, name)
     ways = (getattr(column, way, None) for way in ("to_pylist", "tolist"))
     return list(next(filter(None, ways), column.__iter__)())
 

@@ -71,7 +71,7 @@ def on_cluster(
         The active one by default.
     """
     client = _client(client)
-    beside, engine = (_computed(labels), _computed(groups)), DaskEngine(client)
+    beside, engine = (_compute(labels), _compute(groups)), DaskEngine(client)
     several = isinstance(logits, list | tuple) and len(logits) > 0
     if isinstance(logits, StoredLogits):
         return as_logits(logits.on(engine), *beside)
@@ -123,7 +123,7 @@ def predict(predictor: TwoTemperaturePredictor, logits: Any, groups: Any = None)
     dask, array = need("dask", "dask", "predicting on dask"), need("dask.array", "dask", "predicting on dask")
     rows, document = _one_column_block(logits), predictor.document_
     ends = np.cumsum([0, *rows.chunks[0]]).tolist()
-    known = None if groups is None else read_groups(_computed(groups), ends[-1])
+    known = None if groups is None else read_groups(_compute(groups), ends[-1])
     answer = dask.delayed(_in_one_thread, pure=True)
     found = [
         answer(_answers, predictor, block, None if known is None else known.take(slice(*place)))
@@ -189,7 +189,7 @@ def _one_column_block(logits: Any) -> Any:
     return rows if rows.numblocks[1] == 1 else rows.rechunk({1: -1})
 
 
-def _computed(values: Any) -> Any:
+def _compute(values: Any) -> Any:
     return values.compute() if hasattr(values, "dask") and hasattr(values, "compute") else values
 
 
@@ -211,11 +211,11 @@ class DaskEngine:
         done = 0
 
         def send(piece: Piece) -> Any:
-            future = self._submit(_map, _sent(piece.shard), piece.rows, task.at(piece.place))
+            future = self._submit(_map, _argument_for(piece.shard), piece.rows, task.at(piece.place))
             places[future.key] = piece.place
             return future
 
-        for future in self.finished(map(send, _stored(source).pieces(_PIECE_BYTES))):
+        for future in self.finished(map(send, _require_stored(source).pieces(_PIECE_BYTES))):
             place = places.pop(future.key)
             for some, found in future.result():
                 keep(found, slice(place.start + some.start, place.start + some.stop))
@@ -228,7 +228,7 @@ class DaskEngine:
         progress: Progress | None,
     ) -> Arrays:  # fmt: skip
         """The sums to which the task adds every block."""
-        pieces = list(_stored(source).pieces(_PIECE_BYTES))
+        pieces = list(_require_stored(source).pieces(_PIECE_BYTES))
         if not pieces:
             return zero()
         n_tasks = min(len(pieces), max(_SUMS * _threads_of(self.client), -(-len(pieces) // _MOST_PIECES)))
@@ -237,7 +237,7 @@ class DaskEngine:
         done = 0
 
         def send(some: Sequence[Piece]) -> Any:
-            shards, rows = [_sent(piece.shard) for piece in some], [piece.rows for piece in some]
+            shards, rows = [_argument_for(piece.shard) for piece in some], [piece.rows for piece in some]
             future = self._submit(_sum, shards, rows, [task.at(piece.place) for piece in some], zero)
             n_rows[future.key] = sum(piece.place.stop - piece.place.start for piece in some)
             return future
@@ -288,16 +288,16 @@ def _threads_of(client: Any) -> int:
     return int(total)
 
 
-def _stored(source: Source) -> StoredLogits:
+def _require_stored(source: Source) -> StoredLogits:
     if not isinstance(source, StoredLogits):
         raise InputError(f"a cluster needs stored rows; got {type(source).__name__}. Use thermoset.open.")
     return source
 
 
-def _sent(shard: Shard) -> Any:
+def _argument_for(shard: Shard) -> Any:
     """What a task takes in place of a shard: dask puts the rows of a future there."""
     if isinstance(shard, TransformedShard):
-        return _sent(shard.shard), shard.f
+        return _argument_for(shard.shard), shard.f
     return shard.future if isinstance(shard, RemoteShard) else shard
 
 
@@ -359,7 +359,7 @@ def _remote_rows(
     futures: Sequence[Any], classes: Sequence[str] | None, client: Any, input_kind: str = LOGITS
 ) -> StoredLogits:
     """The rows of futures of two-dimensional arrays, one after the other; each is checked where it is."""
-    checked = [client.submit(_checked, future, f"block {i}", pure=False) for i, future in enumerate(futures)]
+    checked = [client.submit(_check_block, future, f"block {i}", pure=False) for i, future in enumerate(futures)]
     names = None if classes is None else tuple(classes)
     facts = client.gather([client.submit(lambda block: (block.shape, block.dtype), one, pure=False) for one in checked])
     for i, (shape, dtype) in enumerate(facts):
@@ -375,7 +375,7 @@ def _remote_rows(
     return StoredLogits.of(shards)
 
 
-def _checked(rows: Any, name: str) -> NDArray[np.floating[Any]]:
+def _check_block(rows: Any, name: str) -> NDArray[np.floating[Any]]:
     """A task: rows as `Logits` would take them."""
     try:
         return checked_logits(rows).logits

@@ -98,7 +98,7 @@ class ArrayPredictor:
             for k in range(0, max(len(rows), 1), step):
                 some = (None if one is None else one[k : k + step] for one in (rows, given, codes))
                 blocks.append(program.run(OPERATIONS, program.constants, *some))
-        return blocks[0] if len(blocks) == 1 else _joined(blocks)
+        return blocks[0] if len(blocks) == 1 else _concatenate(blocks)
 
 
 class NumpyInference(Inference):
@@ -122,7 +122,7 @@ class NumpyInference(Inference):
             )
             for place, block in data.blocks(max(1, _BLOCK // data.n_classes))
         ]
-        return _joined(found or [self._answer(np.empty((0, data.n_classes)))])
+        return _concatenate(found or [self._answer(np.empty((0, data.n_classes)))])
 
     def sets(self, data: Logits, ids: Any = None, weights: Any = None) -> Bools:
         """Sets of all rows, (n, C)."""
@@ -156,7 +156,7 @@ class NumpyInference(Inference):
         return found.sets, found.action
 
 
-def _joined(blocks: Any) -> Outputs | DecidedOutputs:
+def _concatenate(blocks: Any) -> Outputs | DecidedOutputs:
     """The rows of all blocks, one after another."""
     found: Outputs | DecidedOutputs = type(blocks[0])(*map(np.concatenate, zip(*blocks, strict=True)))
     return found

@@ -111,7 +111,7 @@ def to_onnx(
         raise InputError(f"dtype is {quoted(dtype)}, but the model gives logits of type {before.dtype}. Omit it.")
     made = _model(program, dtype or (_DTYPES[0] if before is None else before.dtype), u, version)
     if before is not None:
-        made = before.joined(made, version)
+        made = before.join(made, version)
     _describe(made, predictor.document_)
     checker.check_model(made, full_check=before is None)  # of the classifier it is not ours to complain about shapes
     if target is not None:
@@ -195,7 +195,7 @@ class Before:
     dtype: str
     opset: int
 
-    def joined(self, after: ModelProto, opset: int) -> ModelProto:
+    def join(self, after: ModelProto, opset: int) -> ModelProto:
         """The classifier with the predictor behind it; its own outputs stay."""
         first, logits = self.model, self.logits
         if opset != self.opset:
@@ -221,16 +221,16 @@ class Before:
 def read_before(given: FilePath | ModelProto, named: str | None, n_classes: int) -> Before:
     """Read a classifier and find its logits: the output that is named, or called so, or the only one that can be."""
     model = ModelProto()
-    model.CopyFrom(given if isinstance(given, ModelProto) else _loaded(as_path(given)))
+    model.CopyFrom(given if isinstance(given, ModelProto) else _load(as_path(given)))
     opsets = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
     if not opsets:
         raise InputError("the model in after= uses no standard operators, so nothing can be joined to it.")
-    value = _named_output(model, named) if named is not None else _found(model, n_classes)
+    value = _named_output(model, named) if named is not None else _find_logits(model, n_classes)
     _check_logits(model, value, n_classes)
     return Before(model, value.name, _FLOATS[value.type.tensor_type.elem_type], opsets[0])
 
 
-def _loaded(path: Path) -> ModelProto:
+def _load(path: Path) -> ModelProto:
     with errors_about(path):
         try:
             model = onnx.load(path, format="protobuf")  # whatever its name ends in
@@ -240,7 +240,7 @@ def _loaded(path: Path) -> ModelProto:
     return model
 
 
-def _found(model: ModelProto, n_classes: int) -> ValueInfoProto:
+def _find_logits(model: ModelProto, n_classes: int) -> ValueInfoProto:
     fitting: list[ValueInfoProto] = [value for value in model.graph.output if _could_be(value, n_classes)]
     called = [value for value in fitting if value.name == "logits"] or fitting
     if len(called) == 1 and "prob" not in called[0].name.lower():

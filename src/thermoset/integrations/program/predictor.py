@@ -66,7 +66,7 @@ class Program:
     """
 
     def __init__(self, predictor: "TwoTemperaturePredictor | Document") -> None:
-        made = _exportable(predictor)
+        made = _document_of(predictor)
         recipe, score, known = made.recipe, made.recipe.score, Inference(made)
         self._sorts = score.export_sorts
         self.n_classes, self.draws = made.n_classes, recipe.seed is not None
@@ -142,7 +142,7 @@ class Program:
         usable = ops.total(probabilities) > 0.0  # one number that is NaN, or infinite, makes them all NaN
         odds = None if self._map is None and self._cut is None else self._odds(ops, constants, batch)
         if self._map is not None and odds is not None:
-            probabilities = ops.where(usable, _mapped(self._map, ops, odds), _NAN)
+            probabilities = ops.where(usable, _map_confidence(self._map, ops, odds), _NAN)
         sets = self._sets.run(ops, constants, batch)
         answered = None
         if self._cut is not None and odds is not None:
@@ -226,7 +226,7 @@ class TopOdds(NamedTuple):
     alone: Array
 
 
-def _mapped(confidence_map: ConfidenceMap, ops: Operations, odds: TopOdds) -> Array:
+def _map_confidence(confidence_map: ConfidenceMap, ops: Operations, odds: TopOdds) -> Array:
     """Probabilities whose top one is that of the confidence map; see `calibration.confidence`."""
     g = ops.at_most(ops.at_least(odds.g, LOWEST), HIGHEST)
     edges = (*confidence_map.knots, HIGHEST)
@@ -239,7 +239,7 @@ def _mapped(confidence_map: ConfidenceMap, ops: Operations, odds: TopOdds) -> Ar
     return ops.where(odds.first, confidence, odds.weights * ((1.0 - confidence) / odds.others))
 
 
-def _exportable(predictor: object) -> Document:
+def _document_of(predictor: object) -> Document:
     """The document of a predictor that an engine can run; others are refused."""
     made = getattr(predictor, "document_", predictor)
     if not isinstance(made, Document):

@@ -219,10 +219,10 @@ class SetProgram:
         return ops.at_least(scaled, FURTHEST)
 
     def _weights(self, ops: Operations, constants: Named, gaps: Array, exponent: float, batch: Batch) -> Weights:
-        own = _weighed(ops, gaps, exponent)
+        own = _weights_at(ops, gaps, exponent)
         if batch.ranking is None or batch.ranking.whole:
             return Weights(own, None)
-        everyone = _weighed(ops, self._gaps(ops, constants, batch.logits, batch), exponent)
+        everyone = _weights_at(ops, self._gaps(ops, constants, batch.logits, batch), exponent)
         return Weights(own, ops.total_beyond(everyone, batch.ranking))
 
     def _within(self, ops: Operations, constants: Named, rows: EngineRows, batch: Batch) -> Array:
@@ -248,5 +248,5 @@ class SetProgram:
         return ops.pick(array, batch.ranking.labels) if in_order else array  # type: ignore[union-attr]
 
 
-def _weighed(ops: Operations, gaps: Array, exponent: float) -> Array:
+def _weights_at(ops: Operations, gaps: Array, exponent: float) -> Array:
     return ops.exp(gaps) if exponent == 0.0 else ops.exp(ops.at_most(gaps + exponent, _HEAVIEST))

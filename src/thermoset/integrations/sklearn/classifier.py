@@ -172,12 +172,12 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most likely class of each row, as a label of `classes_`."""
-        columns = self._made.predict(self.logits(X))
+        columns = self._set_maker.predict(self.logits(X))
         return np.asarray(self.classes_[columns])
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Calibrated probabilities, (n, C), in the order of `classes_`."""
-        return self._made.predict_proba(self.logits(X))
+        return self._set_maker.predict_proba(self.logits(X))
 
     def predict_set(self, X: Any, *, ids: Any = None) -> NDArray[np.bool_]:
         """Sets as booleans, (n, C), in the order of `classes_`; `ids` if `fit` had them."""
@@ -190,22 +190,22 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     def predict_records(self, X: Any, *, ids: Any = None) -> list[Prediction]:
         """Label, confidence and set of each row as records, for reading and for JSON."""
         data = self.logits(X)
-        probs = self._made.predict_proba(data)
-        labels, confidence = self.classes_[self._made.predict(data)].tolist(), probs.max(axis=1).tolist()
+        probs = self._set_maker.predict_proba(data)
+        labels, confidence = self.classes_[self._set_maker.predict(data)].tolist(), probs.max(axis=1).tolist()
         members = [tuple(some.tolist()) for some in labels_in(self._sets(X, data, ids), self.classes_)]
         return [Prediction(*answer) for answer in zip(labels, confidence, members, strict=True)]
 
     def set_sizes(self, X: Any, *, ids: Any = None) -> NDArray[np.int64]:
         """Number of labels in each row's set, (n,)."""
-        made = self._made
+        made = self._set_maker
         if isinstance(made, TwoTemperaturePredictor):
-            return made.set_sizes(self.logits(X), ids=self._checked_ids(ids))
+            return made.set_sizes(self.logits(X), ids=self._check_ids(ids))
         sizes: NDArray[np.int64] = self.predict_set(X, ids=ids).sum(axis=1)
         return sizes
 
     def check(self, X: Any, y: Any, *, ids: Any = None, fail_on: str | Iterable[str] = ()) -> CheckReport:
         """Check the promise on fresh labelled rows; see `monitor.check`."""
-        made = self._made
+        made = self._set_maker
         if isinstance(made, CrossSets):
             raise InputError(
                 "check compares coverage with its exact law, but cross-conformal sets have none: promise_ is only a "
@@ -233,7 +233,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     @property
     def predictor_(self) -> TwoTemperaturePredictor:
         """Probabilities and sets from logits; it can be saved and exported."""
-        made = self._made
+        made = self._set_maker
         if isinstance(made, TwoTemperaturePredictor):
             return made
         raise AttributeError(
@@ -244,14 +244,14 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     @property
     def fold_estimators_(self) -> list[Any]:
         """The models that cross-conformal sets come from."""
-        if isinstance(self._made, CrossSets):
+        if isinstance(self._set_maker, CrossSets):
             return list(self._fitted.models)
         raise AttributeError("fold_estimators_ is available only with conformal='cross'.")
 
     @property
     def promise_(self) -> str:
         """The guarantee, as a sentence."""
-        made = self._made
+        made = self._set_maker
         if isinstance(made, CrossSets):
             return cross_promise(made.n_rows, len(made.scores), made.choice_.alpha)
         doubted = not self._is_prefit or made.document_.training_signs
@@ -280,7 +280,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         return isinstance(self.cv, str) and self.cv == "prefit"
 
     @property
-    def _made(self) -> TwoTemperaturePredictor | CrossSets:
+    def _set_maker(self) -> TwoTemperaturePredictor | CrossSets:
         """What makes the sets; before `fit` an error, which is an AttributeError too."""
         check_is_fitted(self)
         return self._fitted.sets
@@ -324,7 +324,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
                 stacklevel=3,
             )
 
-    def _checked_ids(self, ids: Any) -> Any:
+    def _check_ids(self, ids: Any) -> Any:
         """Ids in prediction as in `fit`: rows whose u is drawn in two ways are not exchangeable where scores tie."""
         if (ids is not None) != self._keyed:
             had, do = ("ids", "Pass ids= here too.") if self._keyed else ("no ids", "Omit them, or fit with ids.")
@@ -333,7 +333,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
 
     def _sets(self, X: Any, data: Logits, ids: Any) -> NDArray[np.bool_]:
         """Sets of rows whose logits by `estimator_` are known."""
-        made, keys = self._fitted.sets, self._checked_ids(ids)
+        made, keys = self._fitted.sets, self._check_ids(ids)
         if not isinstance(made, CrossSets):
             return made.predict_set(data, ids=keys)
         reader = self._fitted.reader

@@ -68,7 +68,7 @@ class TrainingRows:
         """The user's numbers of some of these rows."""
         return rows if self.numbers is None else self.numbers[rows]
 
-    def fitted(self, estimator: Any) -> Any:
+    def fit(self, estimator: Any) -> Any:
         """A fresh copy of a classifier, fitted on these rows; on numbers where it takes no other labels, as XGBoost."""
         try:
             return clone(estimator).fit(self.X, self.y, **self.params)
@@ -122,7 +122,7 @@ def folds_of(cv: Any, rows: TrainingRows, seed: int, *, stratified: bool) -> lis
 
 def fold_models(estimator: Any, rows: TrainingRows, folds: Sequence[Fold], n_jobs: int | None) -> list[Any]:
     """The classifier fitted without each of the folds."""
-    fit = delayed(TrainingRows.fitted)
+    fit = delayed(TrainingRows.fit)
     models: list[Any] = Parallel(n_jobs=n_jobs)(fit(rows.take(fold.train), estimator) for fold in folds)
     return models
 
@@ -217,7 +217,7 @@ def fit_split(asked: Any, rows: TrainingRows, ids: Any) -> Fitted:
         keys = np.array(ids, dtype=object)[held]
     known, fresh = rows.take(rest), rows.take(held)
     folds = folds_of(asked.cv, known, seed, stratified=True)
-    estimator = known.fitted(asked.estimator)
+    estimator = known.fit(asked.estimator)
     with rows_of_user(fresh.numbers):
         response = respond(estimator, fresh.X, asked.response)
     reader = _reader(asked, response.classes)
@@ -245,7 +245,7 @@ def fit_cross(asked: Any, rows: TrainingRows, ids: Any) -> Fitted:
         checked_ids(ids, len(rows.y))
     # Plain folds: the theorem wants them drawn without a look at the labels.
     folds = folds_of(asked.cv, rows, recipe.random_state, stratified=False)
-    estimator = rows.fitted(asked.estimator)
+    estimator = rows.fit(asked.estimator)
     models = fold_models(asked.estimator, rows, folds, asked.n_jobs)
     response = respond(models[0], _safe_indexing(rows.X, folds[0].test), asked.response)
     reader = _reader(asked, np.asarray(estimator.classes_))

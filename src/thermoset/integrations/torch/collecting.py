@@ -79,7 +79,7 @@ def collect_logits(
     blocks: list[Logits] = []
     _run(model, loader, blocks.append, classes=classes, device=device, progress=progress)
     labels = [block.labels for block in blocks if block.labels is not None]
-    return _joined(np.concatenate([block.logits for block in blocks]), labels, classes)
+    return _concatenate(np.concatenate([block.logits for block in blocks]), labels, classes)
 
 
 def collect_to_file(
@@ -147,7 +147,7 @@ class Spool:
         """All rows, on disk still: the array is a map of the file."""
         self._stream.flush()
         rows = np.memmap(self._stream, dtype=self._dtype, mode="r", shape=self._shape)
-        return _joined(rows, self._labels, classes)
+        return _concatenate(rows, self._labels, classes)
 
     def summary(self) -> Collected:
         """Say what was collected."""
@@ -240,7 +240,7 @@ def _read_batch(item: Any) -> tuple[Any, Any]:
 def _output(model: "torch.nn.Module", inputs: Any, place: "torch.device") -> "torch.Tensor":
     """Call the model and find the tensor (n, C) in what it returns."""
     torch = need("torch", "torch", "collecting logits")
-    moved = _moved(inputs, place)
+    moved = _move_to(inputs, place)
     with torch.inference_mode():
         returned = model(**moved) if isinstance(moved, dict) else model(moved)
     kind, remedy = type(returned).__name__, "Wrap the model in a Module whose forward picks the logits."
@@ -281,19 +281,19 @@ def labelled_block(logits: object, labels: object, classes: Sequence[str] | None
     return rows.labelled(column_indices(labels, (rows.n_rows, rows.n_classes), rows.classes))
 
 
-def _joined(logits: NDArray[Any], labels: list[NDArray[np.int64]], classes: Sequence[str] | None) -> Logits:
+def _concatenate(logits: NDArray[Any], labels: list[NDArray[np.int64]], classes: Sequence[str] | None) -> Logits:
     """All rows, with a warning if they look like probabilities."""
     rows = labelled_block(logits, np.concatenate(labels) if labels else None, classes)
     warn_of_probabilities(rows)
     return rows
 
 
-def _moved(value: Any, place: "torch.device") -> Any:
+def _move_to(value: Any, place: "torch.device") -> Any:
     """Move the tensors of a batch; a model may take lists or dicts of them."""
     if isinstance(value, Mapping):
-        return {key: _moved(part, place) for key, part in value.items()}
+        return {key: _move_to(part, place) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_moved(part, place) for part in value]
+        return [_move_to(part, place) for part in value]
     if isinstance(value, np.ndarray):
         value = need("torch", "torch", "collecting logits").as_tensor(value)
     return value.to(place) if hasattr(value, "to") else value
