@@ -341,11 +341,6 @@ class CheckReport(AsTable):
         return tuple(note for note in notes if note and note not in broken)
 
     @property
-    def group_note(self) -> str | None:
-        """A sentence about groups of rows with too little coverage, where nothing was promised for them."""
-        return None if self._group_sentence in self.broken else self._group_sentence
-
-    @property
     def _group_sentence(self) -> str | None:
         names = self.group_names and [*map(repr, self.group_names)]
         return None if self.groups is None else self.groups.sentence("groups", names)
