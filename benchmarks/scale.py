@@ -152,7 +152,7 @@ def _task_cluster(folder: Path) -> dict[str, float]:
     from thermoset.integrations.dask import on_cluster
 
     stored = ts.open(folder)
-    data = stored.loaded()
+    data = stored.load()
     here, there = [], []
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as made, Client(made) as client:
         ts.sweep(on_cluster(stored.take(slice(0, 4000)), client=client), trials=2)  # compiles in the workers

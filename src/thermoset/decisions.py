@@ -152,7 +152,7 @@ class AnswerClaim(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         yield ended or not proved, "the claim about answers must follow from its counts"
 
 
-def typed(bound: Fraction) -> str:
+def format_bound(bound: Fraction) -> str:
     """A bound as a decimal, or as a fraction where it is none."""
     text = f"{float(bound):.12g}"
     return text if Fraction(text) == bound else str(bound)
@@ -451,7 +451,7 @@ def _prove_part(score: Floats, right: Bools, bound: Fraction, confidence: str, t
     proving = _n_proving(len(score))
     order = stream(seed, "rows that propose").permutation(len(score))
     some, rest = order[proving:], order[:proving]
-    delta, error = (1 - exact_level(confidence, "confidence", "0.95")) / together, typed(bound)
+    delta, error = (1 - exact_level(confidence, "confidence", "0.95")) / together, format_bound(bound)
     if proving < (fewest := fewest_answers(bound, delta)) or len(some) < 2:
         return AnswerClaim(
             error=error,

@@ -48,7 +48,7 @@ def inner(function: _F) -> _F:
     return Inner(function, {"no_cpython_wrapper": True})  # type: ignore[return-value]
 
 
-def inlined(function: _F) -> _F:
+def inline(function: _F) -> _F:
     """The same as a part of its callers: a call that hands over arrays costs more than a short loop does."""
     return Inner(function, {"no_cpython_wrapper": True, "forceinline": True})  # type: ignore[return-value]
 
@@ -208,7 +208,7 @@ _C0, _C1, _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9 = map(float.fromhex, (
 ))  # fmt: skip
 
 
-@inlined
+@inline
 def exp(x: float) -> float:
     """e**x for x <= 0 to within one unit in the last place; 0 below e**-708.
 
@@ -245,13 +245,13 @@ _HIGH, _LOW = 1.5 * 2.0**22, 1.5 * 2.0**-10
 _HIGH_BITS, _LOW_BITS = (int(np.float64(x).view(np.int64)) for x in (_HIGH, _LOW))
 
 
-@inlined
+@inline
 def coarse_part(weight: float) -> int:
     """The multiple of 2**-30 nearest to a weight from 0 to 1."""
     return _as_bits(weight + _HIGH) - _HIGH_BITS  # type: ignore[no-any-return]
 
 
-@inlined
+@inline
 def fine_part(weight: float) -> int:
     """What is left of the weight, as a multiple of 2**-62."""
     return _as_bits((weight - ((weight + _HIGH) - _HIGH)) + _LOW) - _LOW_BITS  # type: ignore[no-any-return]
@@ -341,14 +341,14 @@ class Line(NamedTuple):
     part: float
 
 
-@inlined
+@inline
 def second_of(gaps: Floats) -> float:
     """The gap of the second class, or -inf if there is none."""
     return gaps[1] if gaps.shape[0] > 1 else -np.inf
 
 
-@inlined
-def scaled(gap: float, inverse: float) -> float:
+@inline
+def scale_gap(gap: float, inverse: float) -> float:
     """A log weight: gap / T, kept from overflowing unless the class is masked."""
     return gap if gap == -np.inf else max(gap * inverse, FURTHEST)
 
@@ -356,7 +356,7 @@ def scaled(gap: float, inverse: float) -> float:
 @inner
 def log_rest(second: float, inverse: float, others: float) -> float:
     """Log of the weight of all but the top class, relative to the top class; -inf if there are none."""
-    return scaled(second, inverse) + math.log(others) if others > 0.0 else -np.inf
+    return scale_gap(second, inverse) + math.log(others) if others > 0.0 else -np.inf
 
 
 @inner
@@ -364,10 +364,10 @@ def log_beyond(gaps: Floats, inverse: float, rank: int, work: Floats) -> float:
     """Log of the weight of all classes from `rank` on, relative to the top class; -inf if there are none."""
     some = gaps[rank:]
     mass = relative_mass(some, inverse, work)
-    return scaled(some[0], inverse) + math.log(mass) if mass > 0.0 else -np.inf
+    return scale_gap(some[0], inverse) + math.log(mass) if mass > 0.0 else -np.inf
 
 
-@inlined
+@inline
 def label_scale(second: float, inverse: float, others: float) -> tuple[float, float, float]:
     """Share of the top class, the weight of the others relative to it, and the share of the second class."""
     heaviest = exp(second * inverse)
@@ -376,7 +376,7 @@ def label_scale(second: float, inverse: float, others: float) -> tuple[float, fl
     return scale, rest, scale * heaviest
 
 
-@inlined
+@inline
 def new_work(n_classes: int) -> Floats:
     """Room for the shares, sums and weights of a row."""
     work = np.empty((3, n_classes + 1))
@@ -384,7 +384,7 @@ def new_work(n_classes: int) -> Floats:
     return work
 
 
-@inlined
+@inline
 def open_row(gaps: Floats, inverse: float, others: float, work: Floats) -> Row:
     """A row of which no rank is filled yet; work : of `new_work`."""
     n, n_classes = int(gaps.shape[0]), gaps.shape[0]
@@ -394,13 +394,13 @@ def open_row(gaps: Floats, inverse: float, others: float, work: Floats) -> Row:
     return Row(gaps, work[0, :n_classes], work[1], work[2, :n_classes], n, inverse, scale, share, others, rest)
 
 
-@inlined
+@inline
 def weigh_and_open(gaps: Floats, inverse: float, work: Floats) -> Row:
     """The same where the mass of the others is not known."""
     return open_row(gaps, inverse, relative_mass(gaps[1:], inverse, work[2]), work)
 
 
-@inlined
+@inline
 def extend(row: Row, filled: int) -> int:
     """Shares of the next chunk of ranks, and the sums above them; returns how many ranks are known."""
     stop = int(min(filled + _CHUNK, row.gaps.shape[0]))
@@ -417,7 +417,7 @@ def extend(row: Row, filled: int) -> int:
     return stop
 
 
-@inlined
+@inline
 def line(score: Terms, rank: int, low: float, own: float, scale: float, rest: float) -> Line:
     """The line of the label at `rank` (from 0), with the share `own` and `low` above it."""
     if score.keep_top and rank == 0:
@@ -434,26 +434,26 @@ def line(score: Terms, rank: int, low: float, own: float, scale: float, rest: fl
     return Line(low, own, 0.0, 0.0)
 
 
-@inlined
+@inline
 def line_at(score: Terms, row: Row, rank: int) -> Line:
     """The line of the label at a rank that is filled."""
     return line(score, rank, row.low[rank], row.own[rank], row.scale, row.rest)
 
 
-@inlined
+@inline
 def bound_of(code: int) -> float:
     """Where values saturate."""
     return SATURATED if code == APS or code == RAPS else np.inf
 
 
-@inlined
+@inline
 def value_at(score: Terms, at: Line, u: float) -> float:
     """The value of a label."""
     s = at.low + u * at.own
     return (1.0 if s >= bound_of(score.code) else s) + score.unit * (at.steps + u * at.part)
 
 
-@inlined
+@inline
 def rank_logs(
     score: Terms, gaps: Floats, inverse: float, others: float, rest: float, rank: int, work: Floats
 ) -> tuple[float, float]:
@@ -463,10 +463,10 @@ def rank_logs(
         left = log_beyond(gaps, inverse, rank + 1, work)
     else:
         left = log_rest(second_of(gaps), inverse, others)
-    return scaled(gaps[rank], inverse) - log_total, left - log_total
+    return scale_gap(gaps[rank], inverse) - log_total, left - log_total
 
 
-@inlined
+@inline
 def tie_logs(score: Terms, row: Row, rank: int) -> tuple[float, float]:
     """The same of a rank of an open row."""
     return rank_logs(score, row.gaps, row.inverse, row.others, row.rest, rank, row.work)
@@ -484,14 +484,14 @@ def tie_break(score: Terms, rank: int, own: float, log_own: float, log_left: flo
     return -log_left if u >= 1.0 else -log_add(log_left, log_own + math.log1p(-u))
 
 
-@inlined
+@inline
 def tie_of(score: Terms, row: Row, rank: int, u: float) -> float:
     """The tie-break of the label at a rank that is filled."""
     log_own, log_left = tie_logs(score, row, rank)
     return tie_break(score, rank, row.own[rank], log_own, log_left, u)
 
 
-@inlined
+@inline
 def crossing(score: Terms, row: Row, n: int, u: float, q: float) -> int:
     """How many of the first n ranks have a value below q, or are below everything: gallop, then bisect."""
     inside, outside, step = 0, n, 2
@@ -518,7 +518,7 @@ def tied_crossing(score: Terms, row: Row, first: int, n: int, u: float, q: float
     return inside
 
 
-@inlined
+@inline
 def pair_crossing(score: Terms, row: Row, n: int, u: float, q: float, tie: float) -> int:
     """How many of the first n ranks have a pair of at most (q, tie)."""
     r = crossing(score, row, n, u, q)
@@ -527,7 +527,7 @@ def pair_crossing(score: Terms, row: Row, n: int, u: float, q: float, tie: float
     return r
 
 
-@inlined
+@inline
 def extend_to(score: Terms, row: Row, filled: int, u: float, most: float) -> int:
     """Fill shares of ranks until a value at u is above `most`; returns how many are known."""
     while filled < row.n:
@@ -793,12 +793,12 @@ def label_terms(
         at = line(score, ranks[i], parts[0, i], parts[1, i], scale, rest)
         out[0, i], out[1, i], out[2, i], out[3, i] = at.low, at.own, at.steps, at.part
         if score.code == PAS and not (score.keep_top and ranks[i] == 0):
-            out[0, i], out[1, i] = math.log1p(rest) - scaled(gap[i], inverse), 0.0
+            out[0, i], out[1, i] = math.log1p(rest) - scale_gap(gap[i], inverse), 0.0
         if gap[i] == -np.inf:
             out[0, i] = np.inf
 
 
-@inlined
+@inline
 def label_logs(
     score: Terms, inverse: float, gap: float, second: float, others: float, log_tail: float
 ) -> tuple[float, float]:
@@ -807,7 +807,7 @@ def label_logs(
     log_total, left = math.log1p(rest), log_tail
     if score.code != APS and score.code != RAPS:
         left = log_rest(second, inverse, others) - log_total
-    return scaled(gap, inverse) - log_total, left
+    return scale_gap(gap, inverse) - log_total, left
 
 
 @entry
@@ -934,7 +934,7 @@ def share_sets(
                 tied |= v == q[top]
             else:
                 for j in range(n_classes):
-                    v = (log_total - scaled(row[j] - row[top], inverse)) + offsets[j]
+                    v = (log_total - scale_gap(row[j] - row[top], inverse)) + offsets[j]
                     inside[j] = v < q[j]
                     tied |= v == q[j]
             # The weight of the top class is 0 here; that of a second class may be because it is masked.
@@ -959,7 +959,7 @@ def settle_row(
         if score.keep_top and j == top:
             inside[j] = True
             continue
-        log_weight = scaled(row[j] - row[top], inverse)
+        log_weight = scale_gap(row[j] - row[top], inverse)
         if score.code == LAC:
             v = scale * rest if j == top and scale > 0.5 else 1.0 - own
         else:
@@ -981,7 +981,7 @@ def value_matrix(score: Terms, temperature: float, all_gaps: Floats, all_u: Floa
         for r in range(n_classes):
             at = line_at(score, row, r)
             if score.code == PAS and not (score.keep_top and r == 0):
-                at = Line(log_total - scaled(row.gaps[r], inverse), 0.0, at.steps, at.part)
+                at = Line(log_total - scale_gap(row.gaps[r], inverse), 0.0, at.steps, at.part)
             out[i, r] = value_at(score, at, all_u[i]) if r < row.n else np.inf
 
 
@@ -1018,8 +1018,8 @@ def tail_logs(all_gaps: Floats, temperature: float, work: Floats, own: Floats, t
         _, rest, _ = label_scale(second_of(gaps), inverse, relative_mass(gaps[1:], inverse, work))
         log_total, mass = math.log1p(rest), 0.0
         for r in range(gaps.shape[0] - 1, -1, -1):
-            tail[i, r] = -np.inf if mass == 0.0 else scaled(gaps[r + 1], inverse) + math.log(mass) - log_total
-            own[i, r] = scaled(gaps[r], inverse) - log_total
+            tail[i, r] = -np.inf if mass == 0.0 else scale_gap(gaps[r + 1], inverse) + math.log(mass) - log_total
+            own[i, r] = scale_gap(gaps[r], inverse) - log_total
             if gaps[r] > -np.inf:
                 mass = 1.0 if mass == 0.0 else 1.0 + exp((gaps[r + 1] - gaps[r]) * inverse) * mass
 
@@ -1027,13 +1027,13 @@ def tail_logs(all_gaps: Floats, temperature: float, work: Floats, own: Floats, t
 # ---- counts over trials ----------------------------------------------------------------------------------------------
 
 
-@inlined
+@inline
 def is_linear(score: Terms, at: Line) -> bool:
     """Whether the value of a label is low + u own and a constant, whatever u is."""
     return at.part == 0.0 and (at.own == 0.0 or at.low + at.own < bound_of(score.code))
 
 
-@inlined
+@inline
 def few_sizes(
     score: Terms, row: Row, first: int, stop: int, u: Floats, k: int, thresholds: Floats, size: Floats
 ) -> bool:
@@ -1108,7 +1108,7 @@ def many_sizes(
             size[t] = n_classes
 
 
-@inlined
+@inline
 def add_sizes(
     size: Floats, least: int, seen: Floats, wanted: Ints, cells: Ints, k: int, sizes: Floats, empty: Floats,
     misses: Counts,
@@ -1126,7 +1126,7 @@ def add_sizes(
                 misses[k, cell, t] += np.int32(seen[t] if size[t] < needed else 0.0)
 
 
-@inlined
+@inline
 def add_same_size(
     size: int, seen: Floats, wanted: Ints, cells: Ints, k: int, sizes: Floats, empty: Floats, misses: Counts
 ) -> None:
@@ -1144,7 +1144,7 @@ def add_same_size(
                 misses[k, cell, t] += np.int32(seen[t])
 
 
-@inlined
+@inline
 def score_of(codes: Ints, parameters: Floats, keep: Bools, m: int) -> Terms:
     """One of several scores: codes, keep (M,), parameters (M, 3)."""
     return Terms(codes[m], parameters[m, 0], parameters[m, 1], parameters[m, 2], keep[m])
@@ -1197,7 +1197,7 @@ def count_sets(
                     add_sizes(size, first, seen, mine, places, k, sizes, empty, misses)
 
 
-@inlined
+@inline
 def add_label(score: Terms, at: Line, u: Floats, q: Floats, out: Floats) -> bool:
     """Add 1 to `out` in each trial in which a label is below its threshold; whether it ties with one.
 
@@ -1211,7 +1211,7 @@ def add_label(score: Terms, at: Line, u: Floats, q: Floats, out: Floats) -> bool
     return tied
 
 
-@inlined
+@inline
 def add_two(score: Terms, a: Line, q: Floats, b: Line, q_b: Floats, u: Floats, out: Floats) -> bool:
     """The same for two labels with linear values at once: what is read is read once."""
     tied, low, own, added = False, a.low, a.own, score.unit * a.steps
@@ -1232,7 +1232,7 @@ def add_tied(score: Terms, row: Row, at: Line, r: int, u: Floats, q: Floats, tie
             out[t] += 1.0 if tie_break(score, r, row.own[r], log_own, log_left, u[t]) <= tie[t] else 0.0
 
 
-@inlined
+@inline
 def count_label(score: Terms, row: Row, at: Line, r: int, u: Floats, q: Floats, tie: Floats, out: Floats) -> None:
     """Add 1 to `out` in each trial in which the label at rank r is in the set."""
     if add_label(score, at, u, q, out):
@@ -1342,7 +1342,7 @@ def count_class_sets(
 # ---- u integrated out ------------------------------------------------------------------------------------------------
 
 
-@inlined
+@inline
 def share_below(at: float, start: float, slope: float, most: float) -> float:
     """Share of u in [0, most] at which start + u slope is at most `at`."""
     return min(max((at - start) / slope, 0.0), most)

@@ -57,7 +57,7 @@ class Score:
         """Whether `fit` has something to estimate before the score is complete; see `learned`."""
         return False
 
-    def learned(self, labels: Ints, n_classes: int) -> "Score":  # noqa: ARG002
+    def learn(self, labels: Ints, n_classes: int) -> "Score":  # noqa: ARG002
         """The score with what it takes from the labels of rows that set no threshold."""
         return self
 
@@ -325,7 +325,7 @@ class PAS(Score):
         """Whether the prior is still to be estimated."""
         return self.prior is None
 
-    def learned(self, labels: Ints, n_classes: int) -> "PAS":
+    def learn(self, labels: Ints, n_classes: int) -> "PAS":
         """The same with the counts of the labels, each class with half a row more, where no prior was given."""
         if self.prior is not None:
             return self

@@ -75,7 +75,7 @@ of probs; got (64,).
         for logits in _odd_rows(random_state):
             for u in (0.0, 2.0**-53, 0.5, 1.0):
                 monotone &= _check_values(score, logits, temperature, np.full(len(logits), u))
-        logits, labels = _generated(random_state)
+        logits, labels = _generate_rows(random_state)
         _check_use_of_u(score, logits, temperature)
         (own,) = label_scores(ArrayRows(logits), labels, score, [temperature], Randomness(random_state))
         apart = len(np.unique(own)) == len(labels)
@@ -99,7 +99,7 @@ def _odd_rows(random_state: int) -> Iterator[Floats]:
     yield plain[:, :2]
 
 
-def _generated(random_state: int) -> tuple[Floats, Ints]:
+def _generate_rows(random_state: int) -> tuple[Floats, Ints]:
     """Logits of an overconfident classifier, without ties."""
     rng = stream(random_state, "splits")
     labels = rng.integers(0, _CLASSES, 2 * (_CONFORMAL + _EVALUATION))

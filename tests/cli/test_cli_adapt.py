@@ -113,7 +113,7 @@ def test_rows_that_chose_the_temperatures_are_refused_and_nothing_is_written(tun
 
 
 def test_rows_of_the_old_threshold_are_noted(tuned, call, new, tmp_path):
-    ts.save(tmp_path / "more.npz", conformal(tuned).joined(ts.load(new)))
+    ts.save(tmp_path / "more.npz", conformal(tuned).concatenate(ts.load(new)))
     done = call("adapt", tuned.path, tmp_path / "more.npz", "--out", tmp_path / "renewed.json")
     assert done.returncode == 0, done
     assert "Note 1,000 of the 1,900 rows also set the old threshold" in done.words

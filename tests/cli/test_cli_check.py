@@ -67,7 +67,7 @@ def test_so_is_a_part_of_it_in_another_order_and_form(call, tuned, tmp_path, suf
 
 def test_a_few_used_rows_are_counted_in_a_warning(call, tuned, tmp_path):
     used, fresh = ts.load(tuned.val).take(slice(0, 4)), ts.load(tuned.fresh)
-    ts.save(tmp_path / "mixed.npz", fresh.joined(used))
+    ts.save(tmp_path / "mixed.npz", fresh.concatenate(used))
     done = call("check", tuned.path, tmp_path / "mixed.npz")
     assert done.returncode == 0
     assert done.stderr.startswith("thermoset: warning: 4 of 2,004 rows have the same logits as rows that were used")

@@ -60,7 +60,7 @@ def read_blocks(path, **options):
 
 
 def read_open(path, **options):
-    return ts.open(path, **options).loaded()
+    return ts.open(path, **options).load()
 
 
 def outcome(read, path, **options):

@@ -28,7 +28,7 @@ def thresholds(scores, weights, own, alpha):
     """Those of points with these weights, from one pool."""
     found = Weights.of(weights)
     pool = Pools.of(scores, np.zeros(len(scores), dtype=np.int64), 1, found.steps)
-    return pool.thresholds(0, found.rounded(np.asarray(own)), alpha)
+    return pool.thresholds(0, found.round_weights(np.asarray(own)), alpha)
 
 
 def listed(scores):

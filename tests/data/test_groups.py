@@ -68,10 +68,10 @@ def test_groups_stay_with_their_rows():
     assert data.labelled(data.labels).groups == data.groups
     assert data != ts.Logits(ROWS, [0, 1, 2, 0])
     parts = data.split(2)
-    joined = parts[0].joined(parts[1])
+    joined = parts[0].concatenate(parts[1])
     assert sorted(np.asarray(joined.groups).tolist()) == sorted(SITES)
     with pytest.raises(InputError, match="only if both have groups, or neither"):
-        data.joined(ts.Logits(ROWS, [0, 1, 2, 0]))
+        data.concatenate(ts.Logits(ROWS, [0, 1, 2, 0]))
     assert "3 groups" in repr(data)
 
 
@@ -91,7 +91,7 @@ def test_groups_beside_logits():
 def test_top_rows_keep_groups():
     top = ts.TopLogits([[3.0, 1.0, 0.5, 0.0]] * 4, [[0, 1, 2, 3]] * 4, 5, labels=[0, 1, 0, 1], groups=SITES)
     assert np.asarray(top.take([2, 1]).groups).tolist() == ["b", "a"]
-    assert np.asarray(top.joined(top).groups).tolist() == SITES * 2
+    assert np.asarray(top.concatenate(top).groups).tolist() == SITES * 2
     assert copy.deepcopy(top) == top
     assert top != ts.TopLogits([[3.0, 1.0, 0.5, 0.0]] * 4, [[0, 1, 2, 3]] * 4, 5, labels=[0, 1, 0, 1])
 

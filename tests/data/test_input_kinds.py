@@ -103,14 +103,14 @@ def test_what_is_done_with_rows_does_not_change_their_kind(tmp_path):
             data.take(slice(2, 9)),
             data.labelled(data.labels),
             data.split(0.5)[1],
-            data.joined(data),
+            data.concatenate(data),
             deepcopy(data),
         )
         assert {one.input_kind for one in again} == {PROBABILITIES}
-    assert stored.loaded().input_kind == PROBABILITIES
+    assert stored.load().input_kind == PROBABILITIES
     assert ts.Logits(Z).take([0]).input_kind == LOGITS
     with pytest.raises(InputError, match="probabilities cannot be joined with rows of logits"):
-        made.joined(ts.Logits(Z, Y))
+        made.concatenate(ts.Logits(Z, Y))
 
 
 def estimators():

@@ -103,7 +103,7 @@ def test_partial_labels_may_be_whole_numbers_that_are_names():
 
 def test_joined_and_loaded_rows_keep_labels_of_classes_called_by_numbers():
     rows = ts.Logits(ROWS, ["1", "2", "1", "2"], ["1", "2", "3"])
-    assert rows.joined(rows).labels.tolist() == [0, 1, 0, 1] * 2
+    assert rows.concatenate(rows).labels.tolist() == [0, 1, 0, 1] * 2
 
 
 # --- binary models ------------------------------------------------------------------------------------------------

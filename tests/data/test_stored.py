@@ -64,7 +64,7 @@ def test_the_same_rows():
     data = stored()
     assert (data.n_rows, data.n_classes, data.dtype, len(data)) == (1500, 12, np.float32, 1500)
     assert repr(data) == "StoredLogits(1500 rows x 12 classes, float32, labelled)"
-    assert data.loaded() == IN_MEMORY
+    assert data.load() == IN_MEMORY
     assert data == IN_MEMORY
     assert pickle.loads(pickle.dumps(data)) == IN_MEMORY  # noqa: S301
     np.testing.assert_array_equal(data.labels, LABELS)
@@ -110,7 +110,7 @@ def test_blocks_follow_each_other(step):
 
 def test_few_rows_are_read_alone():
     (shard,) = (data := stored([0, 1500])).shards
-    data.take([5, 700, 1499]).loaded()
+    data.take([5, 700, 1499]).load()
     assert shard.total == 3
 
 
@@ -118,7 +118,7 @@ def test_splits_do_not_depend_on_shards():
     for one, other in zip(stored().split(0.2, 100), IN_MEMORY.split(0.2, 100), strict=True):
         assert isinstance(one, StoredLogits)
         assert one == other
-        assert one.joined(one) == other.joined(other)
+        assert one.concatenate(one) == other.concatenate(other)
 
 
 def test_what_does_not_fit_is_refused(monkeypatch):
@@ -132,8 +132,8 @@ def test_groups_stay_with_their_rows():
     data = StoredLogits.of([Held(LOGITS)], LABELS, read_groups(sites, 1500))
     assert data.take(slice(5, 25)).groups == read_groups(sites[5:25], 20)
     assert data.take([7, 3]).groups == read_groups(sites[[7, 3]], 2)
-    assert data.loaded() == ts.Logits(LOGITS, LABELS, groups=sites)
-    assert data.joined(data).groups == read_groups(np.concatenate([sites, sites]), 3000)
+    assert data.load() == ts.Logits(LOGITS, LABELS, groups=sites)
+    assert data.concatenate(data).groups == read_groups(np.concatenate([sites, sites]), 3000)
     assert copy.deepcopy(data).groups == data.groups
 
 

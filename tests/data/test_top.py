@@ -111,14 +111,14 @@ def test_parts_of_rows():
     whole_first, _ = ts.Logits(logits, labels).split(10, random_state=1)
     assert first.labels.tolist() == whole_first.labels.tolist()
     assert rest.n_rows == 20
-    joined = first.joined(rest)
+    joined = first.concatenate(rest)
     assert (joined.n_rows, joined.log_rest.shape) == (30, cut.log_rest.shape)
     assert pickle.loads(pickle.dumps(cut)) == cut  # noqa: S301 (our own)
     assert cut != cut.take(slice(0, 29))
     with pytest.raises(InputError, match="select nothing"):
         cut.take([])
     with pytest.raises(InputError, match="joined only"):
-        first.joined(ts.compact(ts.Logits(logits, labels), 5))
+        first.concatenate(ts.compact(ts.Logits(logits, labels), 5))
     with pytest.raises(AttributeError, match="frozen"):
         cut.labels = None
 

@@ -15,7 +15,7 @@ from thermoset.arrays import pairs
 from thermoset.errors import InputError
 from thermoset.integrations.numpy import OPERATIONS, to_numpy
 from thermoset.integrations.program import Program
-from thermoset.integrations.program.operations import Operations, signed, u_of_rows
+from thermoset.integrations.program.operations import Operations, as_int64, u_of_rows
 from thermoset.integrations.program.sets import band_of, cut_of
 from thermoset.rows import gaps_of, sort_ascending
 from thermoset.scores import PlainScore
@@ -86,7 +86,7 @@ def library_u(rows, seed):
 def test_numpy_draws_the_bits_of_the_library(rows, seed):
     n_logits = min(4, rows.shape[1])
     largest = OPERATIONS.largest(rows, n_logits)
-    found = u_of_rows(OPERATIONS, largest, n_logits, np.array([[signed(seed)]]))
+    found = u_of_rows(OPERATIONS, largest, n_logits, np.array([[as_int64(seed)]]))
     assert found[:, 0].tolist() == library_u(rows, seed).tolist()
 
 
@@ -121,7 +121,7 @@ def test_torch_draws_the_bits_of_the_library(rows, seed):
 
     ops, n_logits = TensorOperations(), min(4, rows.shape[1])
     largest = ops.largest(torch.from_numpy(rows), n_logits)
-    found = u_of_rows(ops, largest, n_logits, torch.tensor([[signed(seed)]]))
+    found = u_of_rows(ops, largest, n_logits, torch.tensor([[as_int64(seed)]]))
     assert found[:, 0].tolist() == library_u(rows, seed).tolist()
 
 
@@ -135,7 +135,7 @@ def test_a_graph_draws_the_bits_of_the_library(n_classes, seed):
     ops, n_logits = GraphOperations(graph, n_classes), min(4, n_classes)
     logits = Value(graph, "logits", "float64")
     graph.name(u_of_rows(ops, ops.largest(logits, n_logits), n_logits, graph["seed"]), "u")
-    nodes, constants = graph.needed(["u"])
+    nodes, constants = graph.dependencies(["u"])
     sides = [onnx.helper.make_tensor_value_info(name, TYPES["float64"], ["n", None]) for name in ("logits", "u")]
     body = onnx.helper.make_graph(nodes, "draws", sides[:1], sides[1:], constants)
     model = onnx.helper.make_model(body, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)

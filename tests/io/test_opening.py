@@ -59,7 +59,7 @@ def test_a_folder_is_the_rows_of_its_files(tmp_path, suffix):
     assert (rows.n_rows, rows.n_classes, rows.classes) == (36, 3, NAMES)
     assert rows.dtype == (np.float64 if suffix == ".csv" else np.float32)
     assert np.array_equal(rows.labels, whole.labels)
-    assert np.array_equal(rows.loaded().logits, whole.logits)
+    assert np.array_equal(rows.load().logits, whole.logits)
 
 
 def test_a_list_keeps_its_order_and_may_mix_formats(tmp_path):
@@ -68,9 +68,9 @@ def test_a_list_keeps_its_order_and_may_mix_formats(tmp_path):
     where = [tmp_path / name for name in ("c.npy", "a.npz", "b.parquet")]
     for path, part in zip(where, parts, strict=True):
         save(path, part)
-    assert ts.open(where).loaded() == joined(parts)
-    assert ts.open(where[::-1]).loaded() == joined(parts[::-1])
-    assert ts.open([str(tmp_path / "*.npz"), where[0]]).loaded() == joined([parts[1], parts[0]])
+    assert ts.open(where).load() == joined(parts)
+    assert ts.open(where[::-1]).load() == joined(parts[::-1])
+    assert ts.open([str(tmp_path / "*.npz"), where[0]]).load() == joined([parts[1], parts[0]])
 
 
 def test_hive_folders_are_rows_and_groups(tmp_path):
@@ -81,7 +81,7 @@ def test_hive_folders_are_rows_and_groups(tmp_path):
         save(tmp_path / folder / "part-0.parquet", part)
     (tmp_path / "_SUCCESS").touch()
     rows = ts.open(tmp_path, groups="site")
-    assert ts.open(tmp_path).loaded() == joined(
+    assert ts.open(tmp_path).load() == joined(
         [parts[key] for key in ("site=a/year=9", "site=a/year=10", "site=b/year=1")]
     )
     assert np.asarray(rows.groups).tolist() == ["a"] * 7 + ["b"] * 2
@@ -110,7 +110,7 @@ def test_labels_in_one_file_or_one_for_each_shard(tmp_path, kind):
     each = [write(tmp_path / f"{i}.{suffix}", part.labels) for i, part in enumerate(parts)]
     for labels in (one, str(one), each):
         rows = ts.open(shards, labels=labels)
-        assert rows.loaded() == joined(parts)
+        assert rows.load() == joined(parts)
     with pytest.raises(InputError, match="one for each of 3 shards; got 2"):
         ts.open(shards, labels=each[:2])
     with pytest.raises(InputError, match=rf"2.{suffix}: has 3 values for 4 rows"):
@@ -142,7 +142,7 @@ def test_groups_are_a_column_that_is_no_class(tmp_path, suffix, text):
     rows = ts.open(tmp_path, groups="site")
     assert (rows.n_rows, rows.n_classes) == (6, 3)
     assert np.asarray(rows.groups).tolist() == np.concatenate(sites).astype(str).tolist()
-    assert np.array_equal(rows.loaded().logits, joined(parts).logits)
+    assert np.array_equal(rows.load().logits, joined(parts).logits)
     assert np.array_equal(
         read_values([shard.path for shard in rows.shards], "site").astype(str), np.asarray(rows.groups)
     )

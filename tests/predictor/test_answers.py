@@ -344,5 +344,5 @@ def test_saved_monitor_goes_on(predictor, fresh, tmp_path):
     monitor.add(fresh.logits[:1000], fresh.labels[:1000])
     monitor.save(tmp_path / "state.json")
     again = ts.Monitor.load(tmp_path / "state.json", predictor)
-    assert again.state.sealed() == monitor.state.sealed()
+    assert again.state.seal() == monitor.state.seal()
     assert again.state.audited[0] == np.count_nonzero(predictor.predict_actions(fresh.logits[:1000]) == "answer")

@@ -128,7 +128,7 @@ def test_the_level_from_all_rows_takes_nothing_from_the_promise():
 
     def pooled(calibration, conformal):
         easy = ts.Logits(calibration.logits + 30 * np.eye(6)[calibration.labels], calibration.labels)
-        return ts.ConformalClassifier("lac", ALPHA).fit(easy.joined(conformal))
+        return ts.ConformalClassifier("lac", ALPHA).fit(easy.concatenate(conformal))
 
     assert abs(z_of(fit)) < 5
     assert z_of(pooled, splits=50) < -5

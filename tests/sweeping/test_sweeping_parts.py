@@ -180,7 +180,7 @@ def test_misses_by_hand():
     asked = Misses(np.array([[0, 2], [1, 2], [0, 2]]), np.array([1, 2]), np.array([True, False]), 3)
     missed = asked.count(np.array([1, 2, 3]), np.array([False, False, True]), slice(3))
     assert missed.tolist() == [1, 1, 1]
-    assert asked.wanted(np.array([0, 3, 2])).tolist() == [[1, 2], [4, 2], [3, 2]]
+    assert asked.required_sizes(np.array([0, 3, 2])).tolist() == [[1, 2], [4, 2], [3, 2]]
 
 
 def test_equal_to_the_composition_with_groups_too():

@@ -67,7 +67,7 @@ def test_the_threshold_is_never_below_that_of_the_promise(rows):
     safe.fit_split(calibration, conformal)
     plain = ts.ConformalClassifier("lac", 0.1, safe.temperature_sets_).fit(conformal)
     pooled = ts.ConformalClassifier("lac", safe.choice_.setting.alpha, safe.temperature_sets_)
-    pooled.fit(calibration.joined(conformal))
+    pooled.fit(calibration.concatenate(conformal))
     assert safe.threshold_ == max(plain.threshold_, pooled.threshold_)
     assert safe._promise.alpha == "0.1"
     assert not safe._promise.exact

@@ -107,9 +107,9 @@ def _run() -> int:
         code: int | None = app(prog_name=_NAME, standalone_mode=False)  # so that it is we who tell of errors
         sys.stdout.flush()  # here, where a full disk can still be told
     except (InputError, MissingExtraError) as error:
-        return _refused(error)
+        return _refuse(error)
     except _Misuse as error:
-        return _refused(_in_short(error))
+        return _refuse(_in_short(error))
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except _AskedToEnd:
@@ -130,13 +130,13 @@ def _run() -> int:
     return code or 0
 
 
-def _refused(reason: object) -> int:
+def _refuse(reason: object) -> int:
     tell(reason)
     return _BAD_INPUT
 
 
 def _unwritten(error: OSError) -> int:
-    return _refused(f"the output cannot be written ({error.strerror or error}).")
+    return _refuse(f"the output cannot be written ({error.strerror or error}).")
 
 
 def _in_short(misuse: Exception) -> str:

@@ -125,7 +125,9 @@ def answer(
     check_file(out, [scores])
     rule = AnswerRule(f"error<={error}", confidence, joint, seed)
     table = _read_columns(scores, [score, right, *([] if groups is None else [groups])])
-    rule.fit(_numbers(table[score], score), _judged(table[right], right), None if groups is None else table[groups])
+    rule.fit(
+        _numbers(table[score], score), _as_booleans(table[right], right), None if groups is None else table[groups]
+    )
     rule.save(out)
     names = rule.group_names_
     if as_json:
@@ -173,7 +175,7 @@ def _numbers(cells: list[Any], name: str) -> "Floats":
         raise InputError(f"column {quoted(name)} must hold numbers, the score of each row.") from None
 
 
-def _judged(cells: list[Any], name: str) -> "Bools":
+def _as_booleans(cells: list[Any], name: str) -> "Bools":
     """Right or wrong as booleans, from booleans, numbers or words."""
     import numpy as np
 

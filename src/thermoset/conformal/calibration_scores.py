@@ -45,14 +45,14 @@ class Weights(NamedTuple):
     def of(cls, weights: Floats) -> "Weights":
         """From weights that are finite, not negative and not all zero."""
         empty = cls(np.zeros(len(weights), dtype=np.int64), float(weights.max()))
-        return empty._replace(steps=empty.rounded(weights))
+        return empty._replace(steps=empty.round_weights(weights))
 
     @property
     def bits(self) -> int:
         """Bits of the largest weight: as many as leave room for the sum of all rows."""
         return min(_FINEST, _SUM_BITS - len(self.steps).bit_length())
 
-    def rounded(self, weights: Floats) -> Ints:
+    def round_weights(self, weights: Floats) -> Ints:
         """Weights, of these rows or of points to be predicted, as whole numbers."""
         with np.errstate(over="ignore", under="ignore"):
             steps = np.rint(np.ldexp(weights / self.largest, self.bits))
@@ -184,7 +184,7 @@ class CalibrationScores:
         if self.weights is None:
             raise InputError("these rows have no weights.")
         different, groups = np.unique(own, return_inverse=True)
-        steps = self.weights.rounded(different)
+        steps = self.weights.round_weights(different)
         return np.stack([self.pools.thresholds(0, steps[:, None], alpha) for alpha in alphas]), groups
 
     def pool_sizes(self) -> Ints:
@@ -258,7 +258,7 @@ class CalibrationScores:
         own = np.ones(len(data), dtype=np.int64)
         given = own_weights(self.weights, weights, len(data))
         if given is not None and self.weights is not None:
-            own = self.weights.rounded(given)
+            own = self.weights.round_weights(given)
         groups = np.zeros(len(data), dtype=np.int64)
         if self.groups is not None:
             groups = group_codes(data, self.groups.names, self.fallback is not None, "predict_p")

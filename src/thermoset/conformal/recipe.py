@@ -291,7 +291,7 @@ def learn_from(recipe: Recipe, data: Logits) -> Learned:
     learned = Learned(recipe)
     if score.learns:
         absent = np.flatnonzero(np.bincount(labels, minlength=data.n_classes) == 0)
-        score, learned = score.learned(labels, data.n_classes), replace(learned, absent=absent, seen=len(labels))
+        score, learned = score.learn(labels, data.n_classes), replace(learned, absent=absent, seen=len(labels))
     if recipe.needs_limits:
         if tops_of(data) is not None:
             raise InputError(

@@ -41,11 +41,11 @@ class Estimator:
         return _ask(self, "__sklearn_tags__")()
 
     def __repr__(self) -> str:
-        return repr(_shown(self))
+        return repr(_visible_copy(self))
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         """What notebooks show: scikit-learn's diagram with the parameters."""
-        bundle: dict[str, str] = _shown(self)._repr_mimebundle_(**options)
+        bundle: dict[str, str] = _visible_copy(self)._repr_mimebundle_(**options)
         return bundle
 
     def __getattr__(self, name: str) -> Any:
@@ -80,7 +80,7 @@ def _ask(estimator: Any, name: str) -> Any:
     return found.__get__(estimator, twin) if hasattr(found, "__get__") else found
 
 
-def _shown(estimator: Any) -> Any:
+def _visible_copy(estimator: Any) -> Any:
     """A copy that is a `BaseEstimator`."""
     shown = object.__new__(_twin(type(estimator)))
     vars(shown).update(vars(estimator))

@@ -92,7 +92,7 @@ class Groups:
 
 def joined_groups(parts: Sequence[Groups]) -> Groups:
     """The groups of all parts, one after the other, by name."""
-    names = _ordered({name for part in parts for name in part.names})
+    names = _sort_names({name for part in parts for name in part.names})
     return Groups(names, np.concatenate([part.codes_among(names) for part in parts]))
 
 
@@ -119,7 +119,7 @@ def read_groups(groups: object, n_rows: int) -> Groups:
         distinct, codes = np.unique(values, return_inverse=True)
         found = distinct.tolist()
     texts = [_group_name(item, codes, place) for place, item in enumerate(found)]
-    names = _ordered(set(texts))
+    names = _sort_names(set(texts))
     place_of = {name: number for number, name in enumerate(names)}
     return Groups(names, np.array([place_of[text] for text in texts], dtype=np.int64)[codes])
 
@@ -141,7 +141,7 @@ def _group_name(item: Any, codes: Ints, place: int) -> str:
     raise InputError(said, row=int(np.argmax(codes == place)), name="groups")
 
 
-def _ordered(names: set[str]) -> tuple[str, ...]:
+def _sort_names(names: set[str]) -> tuple[str, ...]:
     """Names in the order of tables: whole numbers by size, others by alphabet."""
     if all(name.removeprefix("-").isdecimal() and name.isascii() and len(name) < 20 for name in names):
         return tuple(sorted(names, key=lambda name: (int(name), name)))

@@ -320,9 +320,9 @@ class Logits:
         >>> Logits([[0.0, 1.0], [2.0, 3.0]], labels=[0, 1]).take([1]).logits
         array([[2., 3.]])
         """
-        return self._selected(row_index(rows, self.n_rows))
+        return self._select(row_index(rows, self.n_rows))
 
-    def _selected(self, index: Any) -> "Logits":
+    def _select(self, index: Any) -> "Logits":
         labels = None if self.labels is None else self.labels[index]
         groups = None if self.groups is None else self.groups.take(index)
         return self.from_checked(self._take_rows(index), labels, self.classes, groups, self.input_kind)
@@ -358,14 +358,14 @@ class Logits:
         """The same rows with labels, which have been checked."""
         return self.from_checked(self._rows, labels, self.classes, self.groups, self.input_kind)
 
-    def grouped(self, groups: Groups) -> Self:
+    def with_groups(self, groups: Groups) -> Self:
         """The same rows with groups, which have been checked."""
         return self.from_checked(self._rows, self.labels, self.classes, groups, self.input_kind)
 
-    def joined(self, other: "Logits") -> "Logits":
+    def concatenate(self, other: "Logits") -> "Logits":
         """These labelled rows and then the others; both must have the same classes, and groups if one of them has.
 
-        >>> Logits([[0.0, 1.0]], labels=[0]).joined(Logits([[2.0, 3.0]], labels=[1])).labels
+        >>> Logits([[0.0, 1.0]], labels=[0]).concatenate(Logits([[2.0, 3.0]], labels=[1])).labels
         array([0, 1])
         """
         labels = self.require_labels("joining rows"), other.require_labels("joining rows")
@@ -475,7 +475,7 @@ def as_logits(logits: object, labels: object = None, groups: object = None) -> L
         return logits
     read = read_groups(groups, logits.n_rows)
     if logits.groups is None:
-        return logits.grouped(read)
+        return logits.with_groups(read)
     if logits.groups != read:
         raise InputError("groups were passed with Logits that have different groups. Pass only one of them.")
     return logits

@@ -35,18 +35,18 @@ def row_keys(source: Source) -> Keys:
 
 
 def _keys_of_block(block: Block) -> tuple[Keys]:
-    return (_keys(*_largest(_rounded(block, block.shape[1]))),)
+    return (_keys(*_largest(_round_rows(block, block.shape[1]))),)
 
 
 def _top_keys(tops: TopRows) -> Keys:
     order = np.argsort(tops.indices, axis=1)  # of equal logits the lower class comes first, as in whole rows
-    rows = _rounded(np.take_along_axis(tops.logits, order, axis=1), tops.n_classes)
+    rows = _round_rows(np.take_along_axis(tops.logits, order, axis=1), tops.n_classes)
     values, places = _largest(rows)
     indices = np.take_along_axis(tops.indices, order, axis=1).astype(np.int64)
     return _keys(values, np.take_along_axis(indices, places, axis=1))
 
 
-def _rounded(block: Block, n_classes: int) -> Floats:
+def _round_rows(block: Block, n_classes: int) -> Floats:
     """The rows as float32, to eleven significant bits where there are classes enough; ties go to even, as casts do."""
     with np.errstate(over="ignore"):
         bits = block.astype(np.float32).view(np.uint32)

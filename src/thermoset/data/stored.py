@@ -181,7 +181,7 @@ class StoredLogits(Logits):
             out[piece.place] = piece.read()
         return read_only(out)
 
-    def loaded(self) -> Logits:
+    def load(self) -> Logits:
         """The same rows in memory."""
         return Logits.from_checked(self.logits, self.labels, self.classes, self.groups, self.input_kind)
 
@@ -191,7 +191,7 @@ class StoredLogits(Logits):
         What goes over rows many times, as fitting does, is then as fast as for rows that were loaded.
         """
         small = self.n_rows * self.n_classes * self.dtype.itemsize <= budget_share(4)
-        return self.loaded() if small and self.engine is None else self
+        return self.load() if small and self.engine is None else self
 
     def head(self, n_rows: int) -> Block:
         """The first rows, at most so many, (n, C)."""
@@ -238,14 +238,14 @@ class StoredLogits(Logits):
                 some = rows[first : first + step]
                 yield slice(start + first, start + first + len(some)), some
 
-    def _selected(self, index: Any) -> Logits:
+    def _select(self, index: Any) -> Logits:
         """Rows in ascending order stay where they are stored; in another order they are read into memory."""
         numbers: Ints = np.arange(self.n_rows)[index]
         if len(numbers) > 1 and not np.all(numbers[1:] > numbers[:-1]):
             unique, place = np.unique(numbers, return_inverse=True)
-            stored = super()._selected(unique)
-            return stored.loaded().take(place) if isinstance(stored, StoredLogits) else stored
-        return super()._selected(numbers)
+            stored = super()._select(unique)
+            return stored.load().take(place) if isinstance(stored, StoredLogits) else stored
+        return super()._select(numbers)
 
     def _reordered_rows(self, order: Ints) -> StoredRows:
         segments = tuple(Segment(ReorderedShard(shard, order), rows) for shard, rows in self._rows.segments)

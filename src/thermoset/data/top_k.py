@@ -283,7 +283,7 @@ def compact(logits: Any, top: int | None = None, temperatures: Sequence[float] =
     data = as_logits(logits)
     if isinstance(data, TopLogits):
         raise InputError(f"these rows hold their {data.top} largest logits already. Compact whole rows.")
-    kept, at = checked_top(top, data.n_classes), _different(temperatures, "temperatures")
+    kept, at = checked_top(top, data.n_classes), _distinct_temperatures(temperatures, "temperatures")
     parts = [_with_largest(block, kept, at) for _, block in data.blocks(block_rows(data.n_classes))]
     return TopLogits.from_checked(TopRows.concatenate(parts), data.labels, data.classes, data.groups, data.input_kind)
 
@@ -360,7 +360,7 @@ def _read_stated(n_rows: int, log_rest: object, temperatures: object, log_sum_ex
     if log_rest is not None and log_sum_exp is not None:
         raise InputError("log_rest and log_sum_exp cannot both be given. Pass only one.")
     if log_rest is not None:
-        at = _different(np.asarray(temperatures).tolist(), "rest_temperatures")
+        at = _distinct_temperatures(np.asarray(temperatures).tolist(), "rest_temperatures")
         return Stated(at, _sums(log_rest, (n_rows, len(at)), "log_rest"), of_all=False)
     if log_sum_exp is not None:
         return Stated(np.ones(1), _sums(log_sum_exp, (n_rows,), "log_sum_exp")[:, None], of_all=True)
@@ -399,7 +399,7 @@ def _check_stated(values: Block, stated: Stated, n_classes: int) -> None:
         )
 
 
-def _different(temperatures: Sequence[float], name: str) -> NDArray[np.float64]:
+def _distinct_temperatures(temperatures: Sequence[float], name: str) -> NDArray[np.float64]:
     at = [checked_temperature(one, name) for one in temperatures]
     if len(set(at)) != len(at):
         raise InputError(f"{name} must be different from each other; got {at}.")

@@ -152,7 +152,7 @@ def run_shards(client: Any = None) -> RunShards:
             absolute = job._replace(source=job.source.absolute(), target=job.target.absolute())
             return client.submit(_in_one_thread, predict_shard, there, absolute, pure=False)
 
-        for future in DaskEngine(client).finished(map(send, jobs)):
+        for future in DaskEngine(client).as_finished(map(send, jobs)):
             yield future.result()
 
     return run
@@ -215,7 +215,7 @@ class DaskEngine:
             places[future.key] = piece.place
             return future
 
-        for future in self.finished(map(send, _require_stored(source).pieces(_PIECE_BYTES))):
+        for future in self.as_finished(map(send, _require_stored(source).pieces(_PIECE_BYTES))):
             place = places.pop(future.key)
             for some, found in future.result():
                 keep(found, slice(place.start + some.start, place.start + some.stop))
@@ -244,7 +244,7 @@ class DaskEngine:
 
         ends = [len(pieces) * i // n_tasks for i in range(n_tasks + 1)]
         shares = (pieces[first:stop] for first, stop in pairwise(ends))
-        for future in self.finished(map(send, shares)):
+        for future in self.as_finished(map(send, shares)):
             if future.status == "error":
                 future.result()
             done += n_rows.pop(future.key)
@@ -262,7 +262,7 @@ class DaskEngine:
             warnings.filterwarnings("ignore", message="Sending large graph")
             return self.client.submit(work, *arguments, pure=False)
 
-    def finished(self, futures: Iterator[Any]) -> Iterator[Any]:
+    def as_finished(self, futures: Iterator[Any]) -> Iterator[Any]:
         """Futures as they finish, in any order; more are sent as others come back."""
         from distributed import as_completed  # noqa: PLC0415 - an extra
 

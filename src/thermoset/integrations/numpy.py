@@ -12,7 +12,7 @@ from thermoset.arrays import Bools, Floats, Ints
 from thermoset.data import Logits
 from thermoset.data.top_k import tops_of
 from thermoset.errors import InputError
-from thermoset.integrations.program.operations import Ranking, signed, u_of_ids
+from thermoset.integrations.program.operations import Ranking, as_int64, u_of_ids
 from thermoset.integrations.program.predictor import DecidedOutputs, Outputs, Program
 from thermoset.predictor.document import Document
 from thermoset.predictor.sets import Inference, PredictionArrays
@@ -62,7 +62,7 @@ OPERATIONS: Any = SimpleNamespace(
     count=lambda inside: inside.sum(axis=1, dtype=np.int64),
     is_label=lambda labels, n_classes: np.arange(n_classes) == labels[:, None],
     as_row=lambda column: column[:, 0],
-    key_constant=signed,
+    key_constant=as_int64,
     key=lambda whole: whole.astype(np.int64),
     xor=np.bitwise_xor,
     shift=lambda key, bits: (key >> bits) & ((1 << (64 - bits)) - 1),

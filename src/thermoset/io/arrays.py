@@ -77,7 +77,7 @@ class _Chunked(Forward):
             return np.asarray(dataset.asstr(errors="replace")[rows] if self.dtype == TEXT else dataset[rows])
 
 
-def _chunked(path: Path, name: str, found: Any, asked: Request) -> Column:
+def _chunked_column(path: Path, name: str, found: Any, asked: Request) -> Column:
     """An array of zarr or h5py, both of which have shape, dtype and chunks."""
     dtype = TEXT if found.dtype.kind not in "fiub" else np.dtype(found.dtype)
     plain = _Chunked(path, tuple(map(int, found.shape or ())), dtype, name)
@@ -150,7 +150,7 @@ def _zarr(path: Path, asked: Request) -> Column:
                     head = stream.read(16)
                 if len(head) < 16 or int.from_bytes(head[12:], "little") != file.stat().st_size:
                     raise FileFormatError(f"chunk {file.name} of array {quoted(path.name)} is truncated or damaged.")
-        return _chunked(path, path.name, array, asked)
+        return _chunked_column(path, path.name, array, asked)
 
 
 def _codec(codec: Any) -> str:
@@ -248,7 +248,7 @@ def read_hdf5(path: Path, asked: Request) -> Table:
                 written = not dataset.size or dataset.id.get_storage_size() > 0
             if not written:  # they would be read as if they held zeros
                 raise FileFormatError(f"parts of dataset {quoted(name)} were never written. Write it again.")
-            return _chunked(path, name, dataset, asked)
+            return _chunked_column(path, name, dataset, asked)
 
     return Table(Columns(names, look), classes | facts)
 

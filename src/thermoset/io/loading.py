@@ -140,7 +140,7 @@ def load(
     found = source.labels() if label_file is None else labels_in(label_file, source, rows.n_rows)
     rows = rows if found is None else rows.labelled(found)
     warn_of_probabilities(rows)
-    return rows if group_file is None else rows.grouped(groups_in(group_file, asked.max_bytes, rows.n_rows))
+    return rows if group_file is None else rows.with_groups(groups_in(group_file, asked.max_bytes, rows.n_rows))
 
 
 def save(path: FilePath, logits: Logits) -> None:
@@ -294,7 +294,7 @@ def read_values(
             try:
                 parts.append(_plain_values(found, column, source.n_rows))
             except InputError as error:
-                raise source.located(error) from None
+                raise source.locate(error) from None
             if (parts[-1].dtype.kind == "U") != (parts[0].dtype.kind == "U"):
                 raise InputError(f"{quoted(column)} is text in some files and a number in others.")
     return np.concatenate(parts)

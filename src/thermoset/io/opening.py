@@ -213,7 +213,7 @@ class LogitBlocks:
                 try:
                     ids = [self._id(one, row) for row, one in enumerate(texts(column.read(done, done + len(block))))]
                 except InputError as error:
-                    raise self._source.located(error, done) from None
+                    raise self._source.locate(error, done) from None
             yield block, ids
             done += len(block)
 

@@ -42,7 +42,7 @@ def read_sealed(
     """
     content = read_at_most(path, most_bytes)
     try:
-        document = _decoded(content, kind, name)
+        document = _decode(content, kind, name)
         for broken, requirement in checks(document):
             if broken:
                 raise FileFormatError(f"is not usable as {name}: {requirement}.")
@@ -51,7 +51,7 @@ def read_sealed(
     return document
 
 
-def _decoded(content: bytes, kind: type[D], name: str) -> D:
+def _decode(content: bytes, kind: type[D], name: str) -> D:
     known = {field.name: field.default for field in msgspec.structs.fields(kind)}
     try:
         head = msgspec.json.decode(content, type=_Head)

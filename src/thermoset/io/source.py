@@ -78,9 +78,9 @@ class Source:
                 return as_rows(self.request, scores.read(start, stop), self.classes, known)
             except InputError as error:
                 more = "" if stop == self.n_rows else f" Rows from {stop} on were not looked at."
-                raise self.located(error, start, more) from None
+                raise self.locate(error, start, more) from None
 
-    def located(self, error: InputError, start: int = 0, more: str = "") -> InputError:
+    def locate(self, error: InputError, start: int = 0, more: str = "") -> InputError:
         """An error about a row of the file, and in a text of its line."""
         if error.row is None:
             return error
@@ -109,7 +109,7 @@ class Source:
             try:
                 return column_indices(values, (self.n_rows, self.n_classes), self.classes)
             except InputError as error:
-                raise self.located(error) from None
+                raise self.locate(error) from None
 
     def groups(self) -> Groups | None:
         """The group of each row; None if there are none."""
@@ -119,7 +119,7 @@ class Source:
             try:
                 return read_groups(read_values(self.layout.groups, self.request.max_bytes), self.n_rows)
             except InputError as error:
-                raise self.located(error) from None
+                raise self.locate(error) from None
 
 
 def open_table(path: FilePath, asked: Request) -> tuple[Path, Table]:

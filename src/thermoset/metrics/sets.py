@@ -110,7 +110,7 @@ def _over_groups(metric: Metric, name: str) -> Metric:
     return replace(metric, name=name, title=title, about=about, of=lambda c: formula(c.by_group), needs="groups")
 
 
-def _integrated(metric: Metric, name: str) -> Metric:
+def _integrated_metric(metric: Metric, name: str) -> Metric:
     return replace(metric, name=name, title=f"{metric.title}, u averaged", needs="expectation", averages=True)
 
 
@@ -138,10 +138,10 @@ _ALL = (
     _over_groups(_TOP, "top_group_coverage_gap"),
     _over_groups(_AVG, "avg_group_coverage_gap"),
     _over_groups(_WORST, "worst_group_coverage"),
-    _integrated(_TOP, "integrated_top_coverage_gap"),
-    _integrated(_AVG, "integrated_avg_coverage_gap"),
-    _integrated(_SQUARED, "integrated_squared_coverage_gap"),
-    _integrated(_WORST, "integrated_worst_tenth_coverage"),
+    _integrated_metric(_TOP, "integrated_top_coverage_gap"),
+    _integrated_metric(_AVG, "integrated_avg_coverage_gap"),
+    _integrated_metric(_SQUARED, "integrated_squared_coverage_gap"),
+    _integrated_metric(_WORST, "integrated_worst_tenth_coverage"),
 )
 # fmt: on
 

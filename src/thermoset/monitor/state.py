@@ -432,7 +432,7 @@ class MonitorState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             batches=(*self.batches[:-1], latest),
         )
 
-    def sealed(self) -> bytes:
+    def seal(self) -> bytes:
         """The document, with the SHA-256 of everything in it but the checksum itself."""
         bare = msgspec.json.encode(msgspec.structs.replace(self, checksum=""))
         return msgspec.json.encode(msgspec.structs.replace(self, checksum=hashlib.sha256(bare).hexdigest())) + b"\n"
@@ -449,7 +449,7 @@ def write_state(path: FilePath, state: MonitorState) -> None:
     """Write the document, whole or not at all."""
     target = as_path(path)
     with errors_about(target, "written"), write_whole(target) as stream:
-        stream.write(state.sealed())
+        stream.write(state.seal())
 
 
 def read_state(path: FilePath, predictor: str) -> MonitorState:
@@ -472,7 +472,7 @@ def read_state(path: FilePath, predictor: str) -> MonitorState:
             )
         try:
             state = msgspec.json.decode(content, type=MonitorState)
-            unchanged = state.sealed() == content  # to the byte: a digit more of a number may leave it what it is
+            unchanged = state.seal() == content  # to the byte: a digit more of a number may leave it what it is
         except _DAMAGE as error:
             raise FileFormatError(f"is damaged or was edited: {reason(error)}. {_ELSE}") from None
         if not unchanged:

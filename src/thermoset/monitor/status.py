@@ -269,7 +269,7 @@ def summarize(state: "MonitorState", reference: "Reference") -> MonitorStatus:
         if state.answer_bound is None
         else AnswerCounts(sum(one.answered for one in records), *state.audited, state.answer_bound),
     )
-    sentences = _sentences(status, changed, [*_audit(state), *_untested(state, reference)])
+    sentences = _sentences(status, changed, [*_audit(state), *_reasons_without_test(state, reference)])
     return replace(status, sentences=sentences, advice=_advice(status))
 
 
@@ -335,7 +335,7 @@ def _audit(state: "MonitorState") -> list[str]:
     return [f"{seen}; claimed: at most {state.answer_bound:g}."]
 
 
-def _untested(state: "MonitorState", reference: "Reference") -> list[str]:
+def _reasons_without_test(state: "MonitorState", reference: "Reference") -> list[str]:
     """Why there is no test of something, a sentence for each."""
     kind, law, sentences = reference.promise.kind, reference.law, []
     if kind is not None and not kind.exact:

@@ -22,7 +22,7 @@ from thermoset.data.labels import checked_weights, conformal_weights
 from thermoset.data.row_keys import row_keys
 from thermoset.data.splits import rows_of_user
 from thermoset.data.top_k import tops_of
-from thermoset.decisions import TRUST, Proposal, check_rows_for, kinds_of, propose, prove, set_thresholds, typed
+from thermoset.decisions import TRUST, Proposal, check_rows_for, format_bound, kinds_of, propose, prove, set_thresholds
 from thermoset.errors import BudgetWarning, CalibrationWarning, InputError
 from thermoset.levels import Alpha, exact_level, rows_needed
 from thermoset.metrics.planning import read_error
@@ -255,7 +255,7 @@ class AnswerRequest(NamedTuple):
         if refused := [reason for reason, so in reasons.items() if so]:
             raise InputError(f"answer= does not go with {refused[0]}. Omit one of the two.")
         check_rows_for(bound, 1 - exact_level(CONFIDENCE), len(conformal), "conformal rows")
-        return cls(typed(bound), read_review(asked.review), asked.random_state)
+        return cls(format_bound(bound), read_review(asked.review), asked.random_state)
 
     def propose(self, calibration: Logits, learned: Calibration, n_conformal: int) -> Proposal:
         """Thresholds on the log-odds of the top label, and where to start, from the calibration rows alone.

@@ -92,7 +92,9 @@ class LabelShift(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         """
         ratio = self.ratio
         weights = Weights.of(ratio[labels])
-        found = Pools.of(scores, np.zeros_like(labels), 1, weights.steps).thresholds(0, weights.rounded(ratio), alpha)
+        found = Pools.of(scores, np.zeros_like(labels), 1, weights.steps).thresholds(
+            0, weights.round_weights(ratio), alpha
+        )
         if np.any(ratio != 1.0):
             found[np.bincount(labels, minlength=len(ratio)) == 0] = complex(np.inf, np.inf)
         return found

@@ -22,7 +22,7 @@ from thermoset.arrays import Block, Ints, Keys
 from thermoset.data import Logits
 from thermoset.data.splits import split_indices
 from thermoset.errors import DataLeakageWarning, InputError
-from thermoset.predictor.stored import packed, unpacked
+from thermoset.predictor.stored import pack, unpack
 from thermoset.rows import map_rows, row_array
 
 if TYPE_CHECKING:
@@ -71,11 +71,11 @@ class KeySample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         # The first key that is not kept, itself no part of the sample: so the estimate has no bias.
         below = bound if len(alone) <= most else int(alone[most])
         pairs = int((each[times == 2] < below).sum())
-        return cls(below=below, once=min(len(alone), most), pairs=pairs, keys=packed(alone[:most]))
+        return cls(below=below, once=min(len(alone), most), pairs=pairs, keys=pack(alone[:most]))
 
     def numbers(self) -> Keys:
         """The keys."""
-        return unpacked(self.keys, self.once, MOST_KEYS, "row keys")
+        return unpack(self.keys, self.once, MOST_KEYS, "row keys")
 
     def match(self, keys: Keys, n_rows: int) -> Match:
         """How many rows with these keys are among the `n_rows` rows that the sample is of."""

@@ -199,7 +199,7 @@ def predict_shards(
     asked = {"version": __version__, "predictor": predictor._inference.identity, "format": kind, **asdict(how)}
     del asked["memory"]
     asked = msgspec.json.decode(msgspec.json.encode(asked))  # as it is read from a manifest
-    done = _finished(folder, jobs, asked, resume)
+    done = _finished_shards(folder, jobs, asked, resume)
     found, pending = len(done), [job for job in jobs if job.output not in done]
     _check_first_rows(predictor, pending)
     if pending or (folder / JOURNAL).exists():
@@ -239,7 +239,9 @@ def _plan(where: Where, folder: Path, kind: str, reading: Reading) -> list[Shard
     return list(jobs.values())
 
 
-def _finished(folder: Path, jobs: Sequence[ShardJob], asked: dict[str, Any], resume: bool) -> dict[str, ShardDone]:
+def _finished_shards(
+    folder: Path, jobs: Sequence[ShardJob], asked: dict[str, Any], resume: bool
+) -> dict[str, ShardDone]:
     """What an earlier run has finished, by output; refuse a folder with something else, and one of another run."""
     record = next((folder / name for name in (JOURNAL, MANIFEST) if (folder / name).exists()), None)
     if record is None:

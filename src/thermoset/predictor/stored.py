@@ -72,9 +72,9 @@ class StoredScores(Stored, frozen=True, kw_only=True):
     def of(cls, found: CalibrationScores, n_classes: int) -> "StoredScores":
         """The scores of a fitted classifier."""
         order = stored_order(found)
-        value, tie = (packed(_ordered(part[order])) for part in (found.scores.real, found.scores.imag))
+        value, tie = (pack(_order_keys(part[order])) for part in (found.scores.real, found.scores.imag))
         if found.weights is not None:
-            weights = packed(found.weights.steps[order].astype(np.uint64))
+            weights = pack(found.weights.steps[order].astype(np.uint64))
             return cls(value=value, tie=tie, weights=weights, largest=found.weights.largest)
         if found.grouping is not None:
             return cls(value=value, tie=tie)
@@ -82,7 +82,7 @@ class StoredScores(Stored, frozen=True, kw_only=True):
 
     def pairs(self, n_rows: int) -> Pairs:
         """The scores of so many rows, (n,)."""
-        found = as_pairs(*(_floats(unpacked(part, n_rows, MOST_STORED, "scores")) for part in (self.value, self.tie)))
+        found = as_pairs(*(_floats(unpack(part, n_rows, MOST_STORED, "scores")) for part in (self.value, self.tie)))
         if np.isnan(found).any():
             raise FileFormatError("is damaged: scores must be numbers.")
         return found
@@ -99,7 +99,7 @@ class StoredScores(Stored, frozen=True, kw_only=True):
         """The weights of so many rows, where they were given."""
         if self.weights is None or self.largest is None:
             return None
-        return Weights(unpacked(self.weights, n_rows, MOST_STORED, "weights").astype(np.int64), self.largest)
+        return Weights(unpack(self.weights, n_rows, MOST_STORED, "weights").astype(np.int64), self.largest)
 
 
 def stored_order(found: CalibrationScores) -> Ints:
@@ -113,7 +113,7 @@ def _label_type(n_classes: int) -> np.dtype[Any]:
     return np.min_scalar_type(n_classes - 1).newbyteorder("<")
 
 
-def _ordered(values: Floats) -> Keys:
+def _order_keys(values: Floats) -> Keys:
     """Floats as whole numbers in the same order."""
     bits = np.ascontiguousarray(values).view(np.uint64)
     return np.where(bits >= _SIGN, ~bits, bits | _SIGN)
@@ -243,10 +243,10 @@ class Measure(Stored, frozen=True, kw_only=True):
     high: float | None = None
 
 
-# ---- packed numbers --------------------------------------------------------------------------------------------------
+# ---- packed numbers ------------------------------------------------------------------------------------------------
 
 
-def packed(numbers: Keys) -> bytes:
+def pack(numbers: Keys) -> bytes:
     """Whole numbers that mostly ascend, as bytes."""
     steps = np.diff(numbers, prepend=np.uint64(0)).view(np.int64)
     folded = ((steps << 1) ^ (steps >> 63)).astype("<i8")  # small steps in either direction have small numbers
@@ -256,7 +256,7 @@ def packed(numbers: Keys) -> bytes:
     return (even[0::2] | (even[1::2] << 4)).tobytes() + digits[np.arange(_BYTES) < n_digits[:, None]].tobytes()
 
 
-def unpacked(content: bytes, n_numbers: int, most: int, what: str) -> Keys:
+def unpack(content: bytes, n_numbers: int, most: int, what: str) -> Keys:
     """The numbers, which a document says are so many; `what` they are of, for the complaint."""
     n_heads, fault = (n_numbers + 1) // 2, f"is damaged: {what} must be those of {n_numbers:,} rows, up to {most:,}."
     if n_numbers > most or len(content) < n_heads:

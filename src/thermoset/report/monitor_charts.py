@@ -335,7 +335,7 @@ def sizes_over_time(status: MonitorStatus, timeline: Timeline) -> dict[str, Spec
     share_scale = {"domain": [0.0, max(0.05, 1.1 * max(shares))], "nice": False}
     tips = [_NAME, tip("s", "labels in a set"), tip("e", "empty sets", ".1%"), tip("r", "rows", ",")]
 
-    def drawn(told: str, y: Spec, level: list[Spec]) -> Spec:
+    def draw(told: str, y: Spec, level: list[Spec]) -> Spec:
         return chart(
             f"{told} The numbers are in the table.",
             *level,
@@ -351,7 +351,7 @@ def sizes_over_time(status: MonitorStatus, timeline: Timeline) -> dict[str, Spec
     reference = [] if known is None else [layer("rule", [{"v": known}], **_DASHED, y=at)]
     told = f"Mean size of the sets, from {min(sizes):.2f} to {max(sizes):.2f}{beside}."
     empty = f"Share of empty sets, from {min(shares):.1%} to {max(shares):.1%}."
-    return {"sizes": drawn(told, size, reference), "empty": drawn(empty, share, [])}
+    return {"sizes": draw(told, size, reference), "empty": draw(empty, share, [])}
 
 
 def trust_over_time(timeline: Timeline, looks: Palette) -> Spec:

@@ -66,7 +66,7 @@ def render_page(report: Report) -> str:
         level=lambda alpha: float(exact_level(alpha)),
         parts=list(_parts(report)),
         part_gaps=[(set_charts.PART_TITLES[of.by], of) for of in report.check.parts.gaps],
-        classes=_covered(report.check.classes, report.class_name, report.sets.class_sizes),
+        classes=_coverage_record(report.check.classes, report.class_name, report.sets.class_sizes),
         groups=_groups(report),
         group_note=_group_note(report),
         kind=report.document.grouping,
@@ -114,7 +114,7 @@ class _Covered(NamedTuple):
     along: Callable[[float], str]
 
 
-def _covered(table: CoverageTable, name: Callable[[int], str], sizes: Floats) -> _Covered:
+def _coverage_record(table: CoverageTable, name: Callable[[int], str], sizes: Floats) -> _Covered:
     order = np.lexsort((table.p_value, np.nan_to_num(table.coverage, nan=2.0))).tolist()
     start = bar_start(table.low)
     return _Covered(table, order, set(table.under_covered.tolist()), name, sizes, start, partial(along, start))
@@ -125,7 +125,7 @@ def _groups(report: Report) -> _Covered | None:
     table, sizes = report.check.groups, report.sets.group_sizes
     if table is None or sizes is None:
         return None
-    found = _covered(table, report.group_name, sizes)
+    found = _coverage_record(table, report.group_name, sizes)
     return found._replace(order=[i for i in found.order if table.rows[i]])
 
 

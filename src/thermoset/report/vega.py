@@ -51,11 +51,12 @@ def when(test: str, then: Any, otherwise: Any) -> Spec:
 def plain(rows: Rows) -> Rows:
     """Rows with numbers of a few digits, but for those that signals are compared with; None for what is not finite."""
     return [
-        {k: _rounded(v) if isinstance(v, float) and k not in _COMPARED else v for k, v in row.items()} for row in rows
+        {k: _round_number(v) if isinstance(v, float) and k not in _COMPARED else v for k, v in row.items()}
+        for row in rows
     ]
 
 
-def _rounded(value: float) -> float | None:
+def _round_number(value: float) -> float | None:
     return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
 
 

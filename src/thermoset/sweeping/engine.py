@@ -320,7 +320,7 @@ class Misses:
         """Sets that lack their row's label, by the group of the row (n,), such as its class."""
         return cls(as_int64(groups)[:, None], np.ones(1, dtype=np.int64), np.ones(1, dtype=np.bool_), n_groups)
 
-    def wanted(self, label_ranks: Ints) -> Ints:
+    def required_sizes(self, label_ranks: Ints) -> Ints:
         """For sets that are prefixes of the ranking: how many labels (n, Q) they must have; ranks are from 0."""
         return np.maximum(np.where(self.of_label, label_ranks[:, None] + 1, 1), self.least)
 
@@ -366,7 +366,7 @@ def count_sets(
     progress: Progress | None = None,
 ) -> list[Counted]:  # fmt: skip
     """Sizes, empty sets and misses of the evaluation rows of every trial, for each part, in one pass over the rows."""
-    per_row: list[Any] = [range(rows.source.n_rows), misses.cell, misses.wanted(parts[0].labels.ranks)]
+    per_row: list[Any] = [range(rows.source.n_rows), misses.cell, misses.required_sizes(parts[0].labels.ranks)]
     fixed: list[Any] = [rows.sorter]
     shapes = []
     for part in parts:

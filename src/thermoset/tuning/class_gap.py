@@ -132,7 +132,7 @@ class ClassGaps:
     @cached_property
     def squares(self) -> Floats:
         """Unbiased estimates of the squared class gap."""
-        return self._mean(self.gap**2 - self._shifted(self.variance))
+        return self._mean(self.gap**2 - self._conditional_variance(self.variance))
 
     @cached_property
     def values(self) -> Floats:
@@ -142,7 +142,7 @@ class ClassGaps:
     def _mean(self, values: Floats) -> Floats:
         return np.asarray((values * self.sample.weights).sum(axis=1))
 
-    def _shifted(self, variance: Floats) -> Floats:
+    def _conditional_variance(self, variance: Floats) -> Floats:
         """Variances of class means when the threshold holds the mean of all rows in place."""
         shares = self.sample.shares
         return np.asarray(variance * (1 - 2 * shares) + (variance * shares**2).sum(axis=1, keepdims=True))
@@ -192,7 +192,7 @@ class ClassGaps:
             moved[3] += np.einsum("cts,c->ts", noise, weights[some])
         along, squared, shift, mean = moved  # the threshold takes the mean of all rows back from every class
         found: Floats = 2 * (along - shift * self._mean(gaps)[:, None]) + squared - 2 * shift * mean + shift**2
-        return found - self._mean(self._shifted(variance))[:, None]
+        return found - self._mean(self._conditional_variance(variance))[:, None]
 
     def intervals(self, reach: float = NORMAL) -> Floats:
         """Intervals of the class gaps, (settings, 2): gaps that make what was seen no exception.

@@ -160,11 +160,9 @@ class Small(Preference, frozen=True, tag="small"):
         """Which setting, that simpler ones are larger, and how many sets are empty: that is how sets become small."""
         at = choice.outlook
         if choice.is_simplest:
-            return (
-                f"{_chosen(choice)}: no {_what(choice)} gives sets that are smaller by more than the estimation error."
-            )
+            return f"{_title(choice)}: no {_what(choice)} gives sets smaller by more than the estimation error."
         empty = f"({at.empty_share:.1%} of them empty)"
-        return f"{_chosen(choice)} gives the smallest sets {_where(choice)} {empty}."
+        return f"{_title(choice)} gives the smallest sets {_where(choice)} {empty}."
 
 
 class Even(Preference, frozen=True, tag="even"):
@@ -189,14 +187,14 @@ class Even(Preference, frozen=True, tag="even"):
             )
         if choice.tied:
             return (
-                f"{_chosen(choice)} has the smallest sets of all {_where(choice).removeprefix('among ')} that {rows} "
+                f"{_title(choice)} has the smallest sets of all {_where(choice).removeprefix('among ')} that {rows} "
                 f"cannot tell from the most even one."
             )
         if signal.beats is None or choice.temperature == 1.0:
-            return f"{_chosen(choice)} covers the {words.many} most evenly {_where(choice)}."
+            return f"{_title(choice)} covers the {words.many} most evenly {_where(choice)}."
         gaps = f"{words.gap} {choice.outlook.class_gap or 0:.3f} instead of {one.class_gap or 0:.3f}"
         return (
-            f"{_chosen(choice)} covers the {words.many} more evenly than T = 1 in {signal.beats:.0%} of random halves "
+            f"{_title(choice)} covers the {words.many} more evenly than T = 1 in {signal.beats:.0%} of random halves "
             f"of {rows}: {gaps}."
         )
 
@@ -221,10 +219,10 @@ class Protect(Preference, frozen=True, tag="protect"):
         worst = f"the worst tenth of {choice.words.many}"
         if choice.met:
             return (
-                f"{_chosen(choice)} gives the smallest sets {_where(choice)} that cover {worst} at least {target:.3g} "
+                f"{_title(choice)} gives the smallest sets {_where(choice)} that cover {worst} at least {target:.3g} "
                 f"of the time, with 95% confidence: {at.size:.2f} labels on average, {_tenth(choice)}."
             )
-        kept = f"The promised level is kept: {_chosen(choice)}."
+        kept = f"The promised level is kept: {_title(choice)}."
         if claim is not None and not claim.enough_rows:
             return f"Too few rows to say how well {worst} is covered: {claim.shortage}. {kept}"
         return f"No level shows that {worst} is covered at least {target:.3g} of the time. {kept}"
@@ -260,8 +258,8 @@ class _Budget(Preference, frozen=True):
         """How the choice meets the budget, or that none does."""
         if choice.met:
             most = self.most.format(choice.words.one)
-            return f"{_chosen(choice)} gives {most} {_where(choice)} while meeting {self.text} with 95% confidence."
-        return f"No {_what(choice)} meets {self.text} with 95% confidence; {_chosen(choice)} is kept."
+            return f"{_title(choice)} gives {most} {_where(choice)} while meeting {self.text} with 95% confidence."
+        return f"No {_what(choice)} meets {self.text} with 95% confidence; {_title(choice)} is kept."
 
 
 class SizeBudget(_Budget, frozen=True, tag="size_budget"):
@@ -336,7 +334,7 @@ def read_preference(prefer: str) -> AnyPreference:
     )
 
 
-def _chosen(choice: "Choice") -> str:
+def _title(choice: "Choice") -> str:
     """The choice in a word or two: the temperature, and the kind of sets and level where these were chosen too."""
     if len(choice.methods) > 1 or choice.setting.alpha != choice.alpha:
         return choice.setting.title

@@ -374,7 +374,10 @@ def protect(search: Search, target: float, plain: Found, n_own: int | None = Non
     n, engine = search.n_conformal, search.engine
     rows = search.calibration
     if search.conformal is not None:
-        rows, n = subsample(rows.joined(search.conformal), search.seed, search.even), len(rows) + len(search.conformal)
+        rows, n = (
+            subsample(rows.concatenate(search.conformal), search.seed, search.even),
+            len(rows) + len(search.conformal),
+        )
     claim = Claim(claims=search.claims, shortage=rows_missing(parts_of(rows, search.even).counts))
     tried = [] if claim.shortage else _finalists(search, target)
     levels = [laxest(search, engine, recipe, target, search.n_conformal) for recipe in tried]

@@ -151,7 +151,7 @@ def _model(program: Program, dtype: str, source: str, opset: int) -> ModelProto:
         for name, value in zip(program.outputs, found, strict=True)
     ]
     given = [helper.make_tensor_value_info(name, TYPES[value.dtype], shape) for name, (value, shape) in inputs.items()]
-    nodes, constants = graph.needed(program.outputs)
+    nodes, constants = graph.dependencies(program.outputs)
     body = helper.make_graph(nodes, "thermoset", given, outputs, constants)
     domain = helper.make_opsetid("", opset)
     ir_version = helper.find_min_ir_version_for([domain])

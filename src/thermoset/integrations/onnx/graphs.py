@@ -106,7 +106,7 @@ class Graph(Mapping[str, Value]):
         """Give a value a name that the world knows."""
         self.nodes.append(helper.make_node("Identity", [value.name], [name], name=f"{self._prefix}{name}"))
 
-    def needed(self, outputs: Collection[str]) -> tuple[list[NodeProto], list[TensorProto]]:
+    def dependencies(self, outputs: Collection[str]) -> tuple[list[NodeProto], list[TensorProto]]:
         """The nodes and constants that outputs depend on: runtimes warn of others."""
         wanted, nodes = set(outputs), []
         for node in reversed(self.nodes):

@@ -73,18 +73,18 @@ _LAST_SHIFT, _UNIT_SHIFT = int(kernels.LAST_SHIFT), int(kernels.UNIT_SHIFT)
 
 def u_of_rows(ops: Operations, largest: Array, n_logits: int, seed: Array) -> Array:
     """U (n, 1) from the seed and the `n_logits` largest logits of each row, (n, n_logits)."""
-    state = _chained(ops, ops.key_constant(_OF_ROWS), seed)
+    state = _chain(ops, ops.key_constant(_OF_ROWS), seed)
     top = ops.columns(largest, 0, 1)
     for place in range(1, N_LOGITS):
         key = ops.key_constant(0) if place >= n_logits else _gap_key(ops, top, ops.columns(largest, place, place + 1))
-        state = _chained(ops, state, key)
+        state = _chain(ops, state, key)
     return _unit(ops, state)
 
 
 def u_of_ids(ops: Operations, id_keys: Array, seed: Array) -> Array:
     """U (n, 1) from the seed and the keys of ids, (n, 1)."""
-    start = _chained(ops, ops.key_constant(_OF_IDS), seed)
-    return _unit(ops, _chained(ops, start, id_keys))
+    start = _chain(ops, ops.key_constant(_OF_IDS), seed)
+    return _unit(ops, _chain(ops, start, id_keys))
 
 
 def _gap_key(ops: Operations, top: Array, other: Array) -> Array:
@@ -100,7 +100,7 @@ def _mix(ops: Operations, x: Array) -> Array:
     return ops.xor(x, ops.shift(x, _LAST_SHIFT))
 
 
-def _chained(ops: Operations, state: Array, key: Array) -> Array:
+def _chain(ops: Operations, state: Array, key: Array) -> Array:
     return _mix(ops, ops.xor(state, key) + ops.key_constant(_GOLDEN))
 
 
@@ -108,6 +108,6 @@ def _unit(ops: Operations, state: Array) -> Array:
     return (ops.number(ops.shift(state, _UNIT_SHIFT)) + 0.5) * kernels.UNIT
 
 
-def signed(number: int) -> int:
+def as_int64(number: int) -> int:
     """A 64-bit number as int64 writes the same bits."""
     return number - (1 << 64) if number >= 1 << 63 else number

@@ -146,7 +146,7 @@ class Program:
         sets = self._sets.run(ops, constants, batch)
         answered = None
         if self._cut is not None and odds is not None:
-            answered = self._answered(odds) & usable
+            answered = self._answers(odds) & usable
             sets = self._what_people_see(ops, constants, batch, odds, answered, sets)
         sets = sets & usable
         if self._weighs:  # a row that no class explains stays as it is
@@ -186,7 +186,7 @@ class Program:
         others = ops.where(alone, 1.0, others)
         return TopOdds((top - second) * inverse - ops.log(others), first, weights, others, alone)
 
-    def _answered(self, odds: "TopOdds") -> Array:
+    def _answers(self, odds: "TopOdds") -> Array:
         """Which rows are answered alone, (n, 1)."""
         if self._cut is None or not self._cut.threshold < np.inf:
             return odds.alone & ~odds.alone

@@ -228,7 +228,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         values = self._fitted.reader.columns(respond(self.estimator_, X, self.response_))
         if y is None:
             return self._fitted.reader.data(values)
-        return self._fitted.reader.scored(values, y).data
+        return self._fitted.reader.read_labelled(values, y).data
 
     @property
     def predictor_(self) -> TwoTemperaturePredictor:

@@ -185,7 +185,7 @@ def fit_prefit(asked: Any, X: Any, y: Any, split_by: Any, ids: Any) -> Fitted:
     """Temperatures and threshold from the scores of all rows, by a classifier that was fitted on others."""
     predictor, response = _predictor(asked), respond(asked.estimator, X, asked.response)
     reader = _reader(asked, response.classes)
-    scored = reader.scored(response.values, y)
+    scored = reader.read_labelled(response.values, y)
     predictor.fit(scored.data, split_by=split_by, ids=ids)
     if not predictor.document_.training_signs:
         data = scored.data
@@ -225,11 +225,11 @@ def fit_split(asked: Any, rows: TrainingRows, ids: Any) -> Fitted:
         rows.y, reader.classes, "They were held out, and no other row has their class: add rows of that class."
     )
     with rows_of_user(fresh.numbers):
-        conformal = reader.scored(response.values, fresh.y)
+        conformal = reader.read_labelled(response.values, fresh.y)
     models = fold_models(asked.estimator, known, folds, asked.n_jobs)
     values = out_of_fold(models, known, folds, response.name, reader)
     with rows_of_user(known.numbers):
-        calibration = reader.scored(values, known.y)
+        calibration = reader.read_labelled(values, known.y)
         predictor.fit_split(calibration.data, conformal.data, ids=keys)
     zeros = calibration.zero_labels + conformal.zero_labels
     return Fitted(estimator, response.name, reader, predictor, zeros, len(rows.y))
@@ -249,6 +249,6 @@ def fit_cross(asked: Any, rows: TrainingRows, ids: Any) -> Fitted:
     models = fold_models(asked.estimator, rows, folds, asked.n_jobs)
     response = respond(models[0], _safe_indexing(rows.X, folds[0].test), asked.response)
     reader = _reader(asked, np.asarray(estimator.classes_))
-    scored = reader.scored(out_of_fold(models, rows, folds, response.name, reader), rows.y)
+    scored = reader.read_labelled(out_of_fold(models, rows, folds, response.name, reader), rows.y)
     sets = cross_sets(scored.data, [fold.test for fold in folds], recipe, asked.prefer, asked.objective, ids)
     return Fitted(estimator, response.name, reader, sets, scored.zero_labels, len(rows.y), tuple(models))

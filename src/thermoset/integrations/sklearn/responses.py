@@ -63,7 +63,7 @@ class Reader(NamedTuple):
             values = np.where(zero, stand_in[:, None], values).astype(values.dtype)
         return Logits(values, classes=[str(label) for label in self.classes.tolist()])
 
-    def scored(self, values: Values, y: object) -> Scored:
+    def read_labelled(self, values: Values, y: object) -> Scored:
         """Rows with their labels."""
         labels = label_columns(y, self.classes)
         if len(labels) != len(values):

@@ -11,7 +11,7 @@ from torch.utils import _pytree
 
 from thermoset.errors import InputError
 from thermoset.integrations.program import Program, group_codes
-from thermoset.integrations.program.operations import Ranking, signed
+from thermoset.integrations.program.operations import Ranking, as_int64
 from thermoset.integrations.program.predictor import DecidedOutputs, Outputs
 from thermoset.io.files import FilePath, as_path, errors_about, write_whole
 from thermoset.predictor import TwoTemperaturePredictor
@@ -112,11 +112,11 @@ class SetModule(nn.Module):  # type: ignore[misc]
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "SetModule":
         """Move the buffers as asked, and leave their type alone."""
 
-        def moved(held: Tensor) -> Tensor:
+        def move(held: Tensor) -> Tensor:
             changed = fn(held)
             return changed if changed.dtype == held.dtype else held.to(changed.device)
 
-        super()._apply(moved, recurse)
+        super()._apply(move, recurse)
         return self
 
     def extra_repr(self) -> str:
@@ -238,7 +238,7 @@ class TensorOperations:
     count = staticmethod(lambda inside: torch.sum(inside, dim=1, dtype=torch.int64))
     is_label = staticmethod(lambda labels, n: torch.arange(n, device=labels.device) == labels[:, None])
     as_row = staticmethod(lambda column: column[:, 0])
-    key_constant = staticmethod(signed)
+    key_constant = staticmethod(as_int64)
     key = staticmethod(lambda whole: whole.to(torch.int64))
     xor = staticmethod(lambda one, other: one ^ other)  # one of the two is a tensor
     shift = staticmethod(lambda key, bits: (key >> bits) & ((1 << (64 - bits)) - 1))

@@ -312,13 +312,13 @@ def agreements(pair: Pair | None, cells: Iterable[Cell]) -> tuple[Agreement, ...
     mine = [cell for cell in cells if cell.mode == "published" and cell.printed is not None]
     by_metric = {metric: [cell for cell in mine if cell.metric == metric] for metric in _METRICS}
     return tuple(
-        Agreement(metric, sum(bool(cell.agrees) for cell in found), len(found), _swapped(pair, found))
+        Agreement(metric, sum(bool(cell.agrees) for cell in found), len(found), _swapped_agreement(pair, found))
         for metric, found in by_metric.items()
         if found
     )
 
 
-def _swapped(pair: Pair | None, cells: list[Cell]) -> float:
+def _swapped_agreement(pair: Pair | None, cells: list[Cell]) -> float:
     """Cells that agree with another score's number, a mean over the two ways to turn the scores round."""
     passed = 0
     for cell, other in itertools.product(cells, cells):

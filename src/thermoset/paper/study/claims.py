@@ -247,7 +247,7 @@ def _curves(here: _View) -> Iterator[Finding]:
         text = f"{_GAP.title} of {name} falls to a minimum and then rises"
         yield text, "Section 3.3", *_shape(here, _GAP.name, method, -1)
         text = f"{_MEAN_GAP.title} of {name} mirrors its {_GAP.title} (correlation over T above {_ALIKE:g})"
-        yield text, "Section 3.1, appendix B.5", *_mirrored(here, method)
+        yield text, "Section 3.1, appendix B.5", *_gap_correlation(here, method)
 
 
 def _shape(here: _View, metric: str, method: str, sign: int) -> tuple[str, bool | None]:
@@ -263,7 +263,7 @@ def _shape(here: _View, metric: str, method: str, sign: int) -> tuple[str, bool 
     return shown, shape.holds
 
 
-def _mirrored(here: _View, method: str) -> tuple[str, Evidence]:
+def _gap_correlation(here: _View, method: str) -> tuple[str, Evidence]:
     """Correlation of the two class gaps over the temperatures; its error by leaving out a tenth of the trials."""
     top, mean = (here.curve(metric.name, method) for metric in (_GAP, _MEAN_GAP))
 

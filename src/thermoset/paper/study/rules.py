@@ -185,7 +185,7 @@ def rank_quantile(ranks: Ints, alpha: Alpha) -> int:
     return int(np.partition(ranks, k - 1)[k - 1])
 
 
-def joint(given: CalibrationRows, prefer: str) -> Way:
+def choose_jointly(given: CalibrationRows, prefer: str) -> Way:
     """Score, temperature and level at once, for a preference: `method="auto"`, of sets with one threshold."""
     preference = read_preference(prefer)
     search = Search(
@@ -202,7 +202,7 @@ def joint(given: CalibrationRows, prefer: str) -> Way:
 
 CHOOSERS: dict[tuple[str, str], Callable[[CalibrationRows], Way]] = {
     ("raps", "own tuning"): tuned_raps,
-    **{("auto", f"choose {prefer}"): partial(joint, prefer=prefer) for prefer in ("small", "even", "protect")},
+    **{("auto", f"choose {prefer}"): partial(choose_jointly, prefer=prefer) for prefer in ("small", "even", "protect")},
 }
 """Rules that choose more than a temperature, by what cells call the score ("auto" if that is chosen) and the rule."""
 
@@ -372,7 +372,7 @@ def count_by_class(
     known = label_parts(rows, labels, np.ones(1))
     cuts = np.concatenate(  # kinds stand where levels do
         [
-            _clamped(score, known, labels, drawn, alpha)
+            _clamped_thresholds(score, known, labels, drawn, alpha)
             if mode == "published"
             else class_thresholds(known, labels, [score], [alpha], GROUPINGS[kind], drawn, protocol.random_state)
             for mode, _, kind in KINDS
@@ -393,7 +393,7 @@ def count_by_class(
         yield counts, replace(counts, hits=counts.rows - missed)
 
 
-def _clamped(score: Score, known: LabelParts, labels: Ints, trials: Trials, alpha: Alpha) -> Floats:
+def _clamped_thresholds(score: Score, known: LabelParts, labels: Ints, trials: Trials, alpha: Alpha) -> Floats:
     """Order statistic k + 1 of each class, or its largest score if it has fewer rows, which promises nothing.
 
     The printed TopCovGap fits this; the printed sizes do not. The k + 1 is that of the published code's one threshold.

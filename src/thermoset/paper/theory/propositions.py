@@ -81,7 +81,7 @@ def theorem_4_1(logits: Any, cool: float, hot: float, m: ArrayLike) -> Check:
     Check(premise holds for 1 of 2, conclusion fails for 0 of those)
     """
     data = finite_logits(logits)
-    low, high = _ordered(cool, hot)
+    low, high = _check_order(cool, hot)
     places = checked_places(m, len(data), data.n_classes)
     premise = _unequal(data) & (places > 0) & (places < data.n_classes)
     return Check(premise, log_gaps(data, low, high, places) > -np.inf)
@@ -96,7 +96,7 @@ def auxiliary_lemma(logits: Any, cool: float, hot: float) -> Check:
     Check(premise holds for 1 of 2, conclusion fails for 0 of those)
     """
     data = finite_logits(logits)
-    low, high = _ordered(cool, hot)
+    low, high = _check_order(cool, hot)
 
     def work(ranked: Floats, _: slice) -> Bools:
         top = ranked[:, :1]
@@ -106,7 +106,7 @@ def auxiliary_lemma(logits: Any, cool: float, hot: float) -> Check:
     return Check(_unequal(data), each_row(data, work, dtype=np.bool_))
 
 
-def _ordered(cool: float, hot: float) -> tuple[float, float]:
+def _check_order(cool: float, hot: float) -> tuple[float, float]:
     low, high = checked_temperature(cool), checked_temperature(hot)
     if low >= high:
         raise InputError(f"cool must be below hot; got {cool!r} and {hot!r}. Swap them.")

@@ -97,7 +97,7 @@ def limit_scores(logits: Any, limit: Limit, *, method: str | Score = "aps", u: A
         raise InputError(f"limit must be 'cold' (T -> 0) or 'hot' (T -> infinity); got {limit!r}.")
     if not isinstance(score, APS | RAPS):
         raise InputError(f"limits are available only for APS and RAPS; got {score!r}.")
-    one = _cold if limit == "cold" else _hot
+    one = _cold_limit if limit == "cold" else _hot_limit
     found = each_row(data, lambda ranked, rows: one(ranked, given[rows, None]), (2, data.n_classes))
     at = penalties(score, data.n_classes)
     return pairs(found[:, 0] + at[0] + given[:, None] * (at[1] - at[0]), found[:, 1])
@@ -132,7 +132,7 @@ def limit_sizes(
     return sizes
 
 
-def _cold(ranked: Floats, u: Floats) -> Floats:
+def _cold_limit(ranked: Floats, u: Floats) -> Floats:
     """T -> 0: the classes at the top share the mass; what a lower rank leaves vanishes like its largest term."""
     n_classes, top = ranked.shape[1], ranked[:, :1]
     rank = np.arange(1, n_classes + 1)
@@ -145,7 +145,7 @@ def _cold(ranked: Floats, u: Floats) -> Floats:
     return np.stack([np.where(shares_top, share, 1.0), np.where(shares_top, 0.0, fall)], axis=1)
 
 
-def _hot(ranked: Floats, u: Floats) -> Floats:
+def _hot_limit(ranked: Floats, u: Floats) -> Floats:
     """T -> infinity: every class has 1/C, and (z - mean z) / (C T) more."""
     n_classes = ranked.shape[1]
     tilt = (ranked - ranked.mean(axis=1, keepdims=True)) / n_classes
