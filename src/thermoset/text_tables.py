@@ -173,14 +173,14 @@ def number(value: float | None, spec: str = ".3f") -> str:
 
 def plus_minus(value: float | None, reach: float | None, spec: str = ".3f") -> str:
     """A number with what is added and subtracted for its interval."""
-    told = number(value, spec)
-    return told if reach is None or math.isnan(reach) or told == "-" else f"{told} ± {reach:{spec}}"
+    text = number(value, spec)
+    return text if reach is None or math.isnan(reach) or text == "-" else f"{text} ± {reach:{spec}}"
 
 
 def interval(value: float | None, ends: tuple[float, float] | None, spec: str = ".3f") -> str:
     """A number with the ends of its interval."""
-    told = number(value, spec)
-    return told if ends is None or told == "-" else f"{told} ({ends[0]:{spec}} to {ends[1]:{spec}})"
+    text = number(value, spec)
+    return text if ends is None or text == "-" else f"{text} ({ends[0]:{spec}} to {ends[1]:{spec}})"
 
 
 def html_paragraphs(*texts: str) -> str:

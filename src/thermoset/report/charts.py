@@ -226,10 +226,10 @@ def size_gap(report: Report, looks: Palette) -> Spec:
     x = channel("s:Q", title=f"{size.heading} (logarithmic)", scale=scale)
     y = channel("g:Q", title=gap.title, scale={"zero": False, "padding": 12})
     tips = [channel("m:N", title="sets"), channel("T:Q", format=".3~f"), tip("s", size.title), tip("g", gap.title)]
-    told = "".join(f" T-hat: {at['s']:.3g} {size.unit}, {gap.title} {at['g']:.3g}." for at in chosen)
+    chosen_points = "".join(f" T-hat: {at['s']:.3g} {size.unit}, {gap.title} {at['g']:.3g}." for at in chosen)
     return chart(
         f"Size against {gap.title} at alpha {report.alpha:g}, one point for each temperature, for {', '.join(names)}."
-        f"{told}",
+        f"{chosen_points}",
         layer("line", "points", strokeWidth=1, opacity=0.6, x=x, y=y, color=looks.colour, order=channel("T:Q")),
         layer("point", "points", size=34, opacity=0.9, strokeWidth=1.2, x=x, y=y, tooltip=tips, **looks.outlined_marks),
         layer("point", chosen, size=220, strokeWidth=2.5, style="chosen", x=x, y=y),

@@ -308,13 +308,13 @@ def _alarms(tests: Sequence[TestStatus], timeline: Timeline, along: Spec, y: Spe
             value = max(test.log_bar, log_evidence(timeline.batches[crossed], test.name) or test.log_bar) / _TEN
             alarms.append(event(crossed, "first alarm") | {"v": value})
         changes += [event(place, "the detector found a change") for place in test.change_batches]
-    layers, told = [], {**along, "tooltip": _tips("what")}
+    layers, tips = [], {**along, "tooltip": _tips("what")}
     if alarms:
-        layers.append(layer("point", alarms, shape="diamond", filled=True, size=190, opacity=1, y=y, **told))
+        layers.append(layer("point", alarms, shape="diamond", filled=True, size=190, opacity=1, y=y, **tips))
     if changes:
         bottom = {"y": {"value": "height"}}
         style: Spec = {"shape": "triangle-up", "filled": True, "size": 90, "opacity": 1, "yOffset": -6}
-        layers.append(layer("point", changes, **style, **bottom, **told))
+        layers.append(layer("point", changes, **style, **bottom, **tips))
     return layers
 
 
@@ -335,9 +335,9 @@ def sizes_over_time(status: MonitorStatus, timeline: Timeline) -> dict[str, Spec
     share_scale = {"domain": [0.0, max(0.05, 1.1 * max(shares))], "nice": False}
     tips = [_NAME, tip("s", "labels in a set"), tip("e", "empty sets", ".1%"), tip("r", "rows", ",")]
 
-    def draw(told: str, y: Spec, level: list[Spec]) -> Spec:
+    def draw(text: str, y: Spec, level: list[Spec]) -> Spec:
         return chart(
-            f"{told} The numbers are in the table.",
+            f"{text} The numbers are in the table.",
             *level,
             layer("line", "batches", style="running", strokeWidth=1.5, x=x, y=y),
             layer("point", "batches", style="point", filled=True, size=30, opacity=1, x=x, y=y, tooltip=tips),
@@ -347,11 +347,11 @@ def sizes_over_time(status: MonitorStatus, timeline: Timeline) -> dict[str, Spec
 
     size, at = (channel(f"{field}:Q", title="labels in a set", scale=size_scale) for field in ("s", "v"))
     share = channel("e:Q", title="empty sets", scale=share_scale, axis={"format": "~%"})
-    beside = "" if known is None else f", compared with {known:.2f} on the conformal rows"
+    compared = "" if known is None else f", compared with {known:.2f} on the conformal rows"
     reference = [] if known is None else [layer("rule", [{"v": known}], **_DASHED, y=at)]
-    told = f"Mean size of the sets, from {min(sizes):.2f} to {max(sizes):.2f}{beside}."
+    text = f"Mean size of the sets, from {min(sizes):.2f} to {max(sizes):.2f}{compared}."
     empty = f"Share of empty sets, from {min(shares):.1%} to {max(shares):.1%}."
-    return {"sizes": draw(told, size, reference), "empty": draw(empty, share, [])}
+    return {"sizes": draw(text, size, reference), "empty": draw(empty, share, [])}
 
 
 def trust_over_time(timeline: Timeline, looks: Palette) -> Spec:

@@ -141,11 +141,11 @@ def set_sizes(report: Report) -> Spec:
         | {"w": f"{start}" if step == 1 else f"{start} to {start + step - 1}"}
         for start in range(first, last + 1, step)
     ]
-    told = f"{counts[0] / report.rows:.1%} empty, " if counts[0] else ""
+    empty = f"{counts[0] / report.rows:.1%} empty, " if counts[0] else ""
     half = int(np.searchsorted(np.cumsum(counts), report.rows / 2))
     axis, scale = {"tickMinStep": 1, "format": "d"}, {"nice": False}
     return chart(
-        f"Sizes of {report.rows:,} sets: {told}half of them with {half} labels or fewer, up to {last}, "
+        f"Sizes of {report.rows:,} sets: {empty}half of them with {half} labels or fewer, up to {last}, "
         f"{report.check.avg_size:.2f} on average.",
         layer(
             "bar",
