@@ -35,30 +35,6 @@ def test_the_measured_peak_moves_with_the_scale_of_the_logits_and_the_theorys_do
     assert theory.measured_peak(other).temperature == scale * theory.measured_peak(one).temperature
 
 
-def test_subsets_are_rows_and_columns_of_some_classes():
-    z, labels = generated(900, 9, signal=0.3)
-    found = theory.peaks_by_classes(z, labels, [3, 9], temperatures=GRID, repeats=2, trials=5)
-    assert found.measured.shape == found.at_edge.shape == (2, 2)
-    assert found.predicted.tolist() == theory.critical_temperature([3, 9]).tolist()
-    # all classes are one subset: the sweep of everything
-    whole = sweep(z, labels, GRID, ["aps"], [0.1], 5, 0, 0.5, evaluation="integrated")
-    assert found.measured[1].tolist() == [theory.measured_peak(whole).temperature] * 2
-
-
-def test_sizes_of_subsets_are_those_with_rows_enough():
-    rng = np.random.default_rng(0)
-    labels = np.repeat(np.arange(25), 15)  # 200 rows take 14 classes
-    z = rng.normal(size=(375, 25)) + 3 * np.eye(25)[labels]
-    found = theory.peaks_by_classes(z, labels, temperatures=[1.0, 2.0, 4.0], repeats=1, trials=3)
-    assert found.n_classes.tolist() == [20]
-    few = theory.peaks_by_classes(z[:100], labels[:100], temperatures=[1.0, 2.0], repeats=1, trials=3)
-    assert few.measured.shape == (0, 1)
-    with pytest.raises(InputError, match="from 2 to 25"):
-        theory.peaks_by_classes(z, labels, [26], temperatures=[1.0])
-    with pytest.raises(InputError, match="needs at least 99 conformal rows; got 15"):
-        theory.peaks_by_classes(z, labels, [2], temperatures=[1.0], alpha=0.01)
-
-
 def test_an_explanation_is_its_parts():
     z, labels = generated(1200, 10, signal=0.3)
     data, told = Logits(z, labels), []

@@ -6,7 +6,6 @@ import pytest
 from conftest import REAL
 from thermoset import Logits, TemperatureScaler, theory
 from thermoset.conformal import scores
-from thermoset.sweeping import temperature_grid
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -94,12 +93,3 @@ def test_the_score_grows_with_the_margin_unless_u_is_drawn(real):
     # of a label on top the randomised score is u p_1: the surer the row, the more u alone decides
     drawn = scores("aps", logits, u=theory.row_u(logits))[np.arange(len(labels)), labels]
     assert abs(np.corrcoef(by_margin, drawn.argsort().argsort())[0, 1]) < 0.2
-
-
-def test_the_peak_falls_with_the_number_of_classes_as_the_theory_says(real):
-    grid = temperature_grid("1:5:0.2")
-    found = theory.peaks_by_classes(*real("cifar100_resnet50"), [5, 20, 100], temperatures=grid, repeats=2, trials=10)
-    measured = found.measured.mean(axis=1)
-    assert np.all(np.diff(measured) < 0)
-    assert np.all(np.diff(found.predicted) < 0)
-    assert np.all(measured > found.predicted)

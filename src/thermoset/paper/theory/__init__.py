@@ -53,22 +53,20 @@ from thermoset.paper.theory.propositions import (
     theorem_4_4,
 )
 from thermoset.paper.theory.sizes import (
-    ClassPeaks,
     Peak,
     limit_scores,
     limit_sizes,
     measured_peak,
     paper_sizes,
-    peaks_by_classes,
     row_u,
 )
 
 __all__ = [
-    "BoundIntervals", "Check", "ClassCoverage", "ClassPeaks", "Explanation", "Peak", "QuantileSamples", "RankLimit",
+    "BoundIntervals", "Check", "ClassCoverage", "Explanation", "Peak", "QuantileSamples", "RankLimit",
     "Routes", "SizeSlopes", "auxiliary_lemma", "bound", "bound_share", "class_coverage", "corollary_4_2",
     "critical_temperature", "difference", "entropy", "entropy_proposition", "entropy_slope", "explain", "gap",
     "gap_derivative", "gap_proposition", "last_index", "lemma_1", "lemma_2", "limit_scores", "limit_sizes", "margins",
-    "measured_peak", "paper_sizes", "peaks_by_classes", "proposition_4_3", "quantile_samples", "rank_limit", "routes",
+    "measured_peak", "paper_sizes", "proposition_4_3", "quantile_samples", "rank_limit", "routes",
     "row_u", "score_order", "sharp_bound", "sharp_share", "sharp_theorem", "sign_share", "size_slopes",
     "temperature_intervals", "theorem_4_1", "theorem_4_4",
 ]  # fmt: skip

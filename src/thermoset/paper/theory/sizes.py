@@ -5,25 +5,22 @@ scores that agree in the limit differ by how they get there. The page "Theory" d
 """
 
 import warnings
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from thermoset.arrays import Bools, Floats, Ints, Pairs, pairs
-from thermoset.bounds import checked_seed, checked_temperature, real_number, whole_number
+from thermoset.arrays import Floats, Ints, Pairs, pairs
+from thermoset.bounds import checked_seed, checked_temperature, real_number
 from thermoset.conformal.scoring import label_ranks, predict_sizes
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.kernels import SATURATED
-from thermoset.levels import Alpha, conformal_rank, rows_needed
-from thermoset.paper.theory.bound import critical_temperature
-from thermoset.paper.theory.gaps import checked_rank, checked_u, each_row, finite_logits
-from thermoset.quoting import Brief, quoted
+from thermoset.levels import Alpha, conformal_rank
+from thermoset.paper.theory.gaps import checked_u, each_row, finite_logits
 from thermoset.scores import APS, RAPS, Score, resolve
-from thermoset.sweeping import MOST_TRIALS, Sweep, sweep
+from thermoset.sweeping import Sweep, sweep
 from thermoset.uniforms import Randomness, draw_uniforms
 
 Limit = Literal["cold", "hot"]
@@ -161,9 +158,6 @@ def penalties(score: Score, n_classes: int) -> Floats:
     return unit * np.stack([excess - drawn * (excess > 0), excess])
 
 
-_LEAST_ROWS = 200  # of a subset: fewer show no peak worth a dot
-
-
 @dataclass(frozen=True)
 class Peak:
     """Where a curve of mean set sizes is largest. At an edge of the grid there may be none, or one beyond it."""
@@ -186,80 +180,6 @@ def measured_peak(curves: Sweep, method: str = "aps", alpha: float | None = None
     size = curves.curve("avg_size", method, alpha)
     place = int(size.argmax())
     return Peak(float(curves.temperatures[place]), float(size[place]), place in (0, len(size) - 1))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ClassPeaks(Brief):
-    """Critical temperatures of subsets of the classes: what theory says of each size, and what was measured.
-
-    `measured` and `at_edge` are (n_sizes, repeats), one entry for each random subset.
-    """
-
-    n_classes: Ints
-    predicted: Floats
-    measured: Floats
-    at_edge: Bools
-
-
-def peaks_by_classes(
-    logits: Any,
-    labels: Any = None,
-    n_classes: Sequence[int] | None = None,
-    *,
-    temperatures: Iterable[float],
-    method: str | Score = "aps",
-    alpha: Alpha = 0.1,
-    repeats: int = 5,
-    trials: int = 20,
-    random_state: int = 0,
-) -> ClassPeaks:
-    """Measure the peak on random subsets of the classes: their rows, and their columns alone.
-
-    The model stays the same, so what moves the peak is the number of classes. Half of the rows set the thresholds.
-    Without `n_classes`, subsets of 5, 10, 20, 50, ... classes are taken, as far as every such subset has 200 rows.
-
-    >>> rng = np.random.default_rng(0)
-    >>> labels = rng.integers(0, 20, size=2000)
-    >>> logits = 3 * (rng.normal(size=(2000, 20)) + 3 * np.eye(20)[labels])
-    >>> found = peaks_by_classes(logits, labels, [5, 20], temperatures=[0.5, 1, 2, 3, 4, 8], repeats=2)
-    >>> found.measured.shape, found.predicted.round(2)
-    ((2, 2), array([2.72, 1.64]))
-    """
-    data = finite_logits(logits, labels)
-    y = data.require_labels("peaks_by_classes")
-    wanted = _sizes(np.bincount(y, minlength=data.n_classes), alpha) if n_classes is None else np.asarray(n_classes)
-    if wanted.ndim != 1 or wanted.dtype.kind not in "iu" or not np.all((wanted >= 2) & (wanted <= data.n_classes)):
-        raise InputError(f"n_classes must be whole numbers from 2 to {data.n_classes}; got {quoted(n_classes)}.")
-    turns = whole_number(repeats, "repeats", 1, MOST_TRIALS, "Try 5.")
-    protocol = {
-        "temperatures": list(temperatures), "methods": [method], "alphas": [alpha], "trials": trials,
-        "calibration_fraction": 0, "cp_fraction": 0.5, "evaluation": "integrated",
-    }  # fmt: skip
-    rng = np.random.default_rng(checked_seed(random_state))
-    found = []
-    for count in wanted.tolist():
-        for _ in range(turns):
-            chosen = np.sort(rng.choice(data.n_classes, size=count, replace=False))
-            rows = np.flatnonzero(np.isin(y, chosen))
-            checked_rank(len(rows) // 2, alpha)
-            part = np.concatenate([block[:, chosen] for _, block in data.take(rows).blocks(1024)])
-            curves = size_sweep(Logits(part, np.searchsorted(chosen, y[rows])), **protocol)
-            found.append(measured_peak(curves, curves.methods[0]))
-    shape = (len(wanted), turns)
-    return ClassPeaks(
-        n_classes=wanted,
-        predicted=critical_temperature(wanted),
-        measured=np.array([peak.temperature for peak in found]).reshape(shape),
-        at_edge=np.array([peak.at_edge for peak in found]).reshape(shape),
-    )
-
-
-def _sizes(counts: Ints, alpha: Alpha) -> Ints:
-    """Sizes of subsets below C whose rows are enough, whichever classes are drawn."""
-    rows = np.cumsum(np.sort(counts))[:-1]
-    enough = 1 + np.flatnonzero(rows // 2 >= max(_LEAST_ROWS // 2, rows_needed(alpha)))
-    steps = [step * 10**k for k in range(1 + len(str(len(counts)))) for step in (5, 10, 20)]
-    return np.intersect1d(np.unique(steps), enough).astype(np.int64)
 
 
 def size_sweep(data: Logits, **asked: Any) -> Sweep:
