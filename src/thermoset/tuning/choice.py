@@ -247,9 +247,9 @@ class Choice(AsTable, msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         by_name = {one.name: one for one in self.frontier}
         if self.target is None and (more := by_name.get(PREFER_PROTECT)) is not None:
             claimed = f"with at least {Protect().target(self.alpha):.3g} claimed"
-            lines.append(f"--prefer protect: {_offer(more)}, {claimed}.")
+            lines.append(f"With prefer protect it would be {_offer(more)}, {claimed}.")
         if (more := by_name.get(A_STRICTER_ALPHA)) is not None and more.setting.alpha != self.setting.alpha:
-            lines.append(f"--alpha {more.setting.alpha}: {_offer(more)}.")
+            lines.append(f"With alpha {more.setting.alpha} it would be {_offer(more)}.")
         return tuple(lines)
 
     @property
@@ -315,7 +315,7 @@ PREFER_PROTECT, A_STRICTER_ALPHA = "prefer protect", "a stricter alpha"
 
 
 def _offer(at: Outlook) -> str:
-    return f"{at.worst_tenth or 0:.2f} with {at.size:.1f} labels"
+    return f"{at.worst_tenth or 0:.2f}, in sets of {at.size:.1f} labels"
 
 
 def warning_of(choice: Choice, n_classes: int) -> str | None:
