@@ -21,9 +21,6 @@ from thermoset.data.reading import (
     Table,
     are_whole,
     check_logits,
-    option_names,
-    pad_options,
-    read_ragged,
     read_table,
     two_columns,
     unpack_output,
@@ -173,20 +170,9 @@ class Logits:
         >>> Logits.from_choices([[-6.0, -4.0]], lengths=[[3, 1]]).logits
         array([[-2., -4.]])
         """
-        rows = read_ragged(loglikelihoods, "loglikelihoods")
-        table = pad_options(rows, lengths, n_options)
-        made = Logits(table, labels, option_names(table.shape[1]) if classes is None else classes, groups)
-        gold = np.zeros(len(rows), dtype=np.int64) if made.labels is None else made.labels
-        bad = np.flatnonzero(gold >= [len(row) for row in rows])
-        if len(bad):
-            row = int(bad[0])
-            raise InputError(
-                f"is {gold[row]}, and its row has {len(rows[row])} option(s), counted from 0; "
-                f"{len(bad)} such row(s). Check that labels and rows belong together.",
-                row=row,
-                name="labels",
-            )
-        return made
+        from thermoset.integrations.language_models import read_choices  # noqa: PLC0415 - it stands above
+
+        return read_choices(loglikelihoods, labels, lengths, n_options, classes, groups)
 
     @classmethod
     def from_logprobs(

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from os import PathLike
-from string import ascii_uppercase
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -361,52 +360,8 @@ def two_columns(scores: object) -> Block:
     return read_table(np.hstack([np.zeros_like(column), column]), "scores").values
 
 
-def option_names(n_options: int) -> tuple[str, ...] | None:
-    """Letters for up to 26 positions; more have no names."""
-    return tuple(ascii_uppercase[:n_options]) if n_options <= len(ascii_uppercase) else None
-
-
 def checked_options(n_options: object) -> int | None:
     """How many columns options get, if that was said."""
     if n_options is None:
         return None
     return whole_number(n_options, "n_options", 2, _MOST_OPTIONS, "Pass the largest number of options.")
-
-
-def read_ragged(rows: Any, name: str) -> list[NDArray[np.float64]]:
-    """Read one list of numbers for each row; their lengths may differ."""
-    try:
-        items = list(rows)
-    except TypeError:
-        raise InputError(f"{name} must hold a list of numbers for each row; got {quoted(rows)}.") from None
-    if not items:
-        raise InputError(f"{name} is empty; expected a list of numbers for each row.")
-    found = []
-    for row, item in enumerate(items):
-        plain = isinstance(item, (str, bytes)) or not hasattr(item, "__len__")
-        values = np.empty(()) if plain else one_column(item, f"{name}[{row}]")
-        if values.ndim != 1 or (values.dtype.kind not in "fiu" and values.size):
-            raise InputError(f"{name}[{row}] is {quoted(item)}; expected a list of numbers, one for each option.")
-        if values.size == 0:
-            raise InputError(f"{name}[{row}] is empty; a row needs at least one option. Drop it.")
-        found.append(np.asarray(values, dtype=np.float64))
-    return found
-
-
-def pad_options(rows: Sequence[NDArray[np.float64]], lengths: object, n_options: int | None) -> NDArray[np.float64]:
-    """Stack rows of different lengths, divided by the lengths of their options if those are given.
-
-    Options that a row does not have are -inf, masked classes.
-    """
-    sizes = [np.ones(len(row)) for row in rows] if lengths is None else read_ragged(lengths, "lengths")
-    if [len(row) for row in rows] != [len(row) for row in sizes]:
-        raise InputError("lengths must hold one number for each log-likelihood, row by row.")
-    width = checked_options(n_options) or max(map(len, rows))
-    table = np.full((len(rows), width), -np.inf)
-    for row, (values, size) in enumerate(zip(rows, sizes, strict=True)):
-        if not (good := (size > 0) & np.isfinite(size)).all():
-            raise InputError(f"lengths[{row}] holds {size[~good][0]}; lengths must be positive numbers.")
-        if len(values) > width:
-            raise InputError(f"row {row} has {len(values)} options and n_options is {width}. Pass a larger n_options.")
-        table[row, : len(values)] = values / size
-    return table

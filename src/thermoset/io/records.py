@@ -1,10 +1,6 @@
 """JSON: an object for each row, with a list of logits; or lm-eval's samples of multiple-choice tasks.
 
 A file has an object in each line, and is read line by line; or it is an array of objects, and is read whole.
-
-A sample of lm-eval (`--log_samples`) has `filtered_resps`, a pair (log-likelihood, is greedy) for each option, as
-numbers or, in newer versions, as text; `target`, the position of the right option or its text; `arguments`, what the
-model was given; and metrics.
 """
 
 import json
@@ -18,15 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.data.reading import option_names
 from thermoset.errors import FileFormatError
 from thermoset.io.files import check_size
-from thermoset.io.roles import WHOLE_ROWS, Request, is_whole, list_name
+from thermoset.io.roles import WHOLE_ROWS, Request, list_name
 from thermoset.io.table import TEXT, Column, Columns, Forward, Table
 from thermoset.quoting import quoted, reason
 
-RESPONSES = "filtered_resps"
-_IS_GREEDY = ("True", "False")
 _BLOCK_ROWS = 512
 
 Fields = dict[str, Any]
@@ -39,7 +32,7 @@ def read_json(path: Path, asked: Request) -> Table:
     first = next(_records(path), None)
     if first is None:
         raise FileFormatError("the file has no rows.")
-    if RESPONSES in first:
+    if "filtered_resps" in first:
         return _samples(path, first, asked)
     if is_array:
         n_rows = sum(1 for _ in _records(path))
@@ -160,84 +153,21 @@ def _numbers(value: Any, name: str, row: int) -> list[float]:
         raise FileFormatError(f"{what} holds a number that is too large.") from None
 
 
-# -- samples of lm-eval ------------------------------------------------------------------------------------------------
-
-
 def _samples(path: Path, first: Fields, asked: Request) -> Table:
     """Log-likelihoods of options as `logits`, right options as `labels`, and what else the records have."""
+    # It stands above, and knows what a sample says.
+    from thermoset.integrations.language_models import gold_option, option_names, option_scores  # noqa: PLC0415
+
     n_rows, longest, filters = 0, 0, set[str]()
     for n_rows, fields in enumerate(_records(path), start=1):
-        longest = max(longest, len(_option_scores(fields, n_rows - 1)))
+        longest = max(longest, len(option_scores(fields, n_rows - 1)))
         filters.add(str(fields.get("filter")))
     if len(filters) > 1:
         both = " and ".join(map(quoted, sorted(filters)))
         raise FileFormatError(f"samples of two filters, {both}; keep the records of one.")
     width = asked.n_options or longest
     columns: dict[str, Column] = {name: _Records(path, (n_rows,), TEXT, partial(_field, name)) for name in first}
-    columns["logits"] = _Records(path, (n_rows, width), np.dtype(np.float64), partial(_padded_scores, width))
-    columns["labels"] = _Records(path, (n_rows,), np.dtype(np.int64), _gold_option)
+    columns["logits"] = _Records(path, (n_rows, width), np.dtype(np.float64), partial(option_scores, width=width))
+    columns["labels"] = _Records(path, (n_rows,), np.dtype(np.int64), gold_option)
     names = option_names(width)
     return Table(columns, {} if names is None else {"classes": list(names)}, cells=True)
-
-
-def _padded_scores(width: int, record: Fields, row: int) -> list[float]:
-    scores = _option_scores(record, row)
-    if len(scores) > width:
-        raise FileFormatError(
-            f"row {row} has {len(scores)} options; expected at most {width}. Pass a larger n_options."
-        )
-    return scores + [-np.inf] * (width - len(scores))  # a question may have fewer
-
-
-def _option_scores(record: Fields, row: int) -> list[float]:
-    responses: Any = record.get(RESPONSES)
-    pairs: list[Any] = []
-    if isinstance(responses, list):
-        pairs = [one for one in responses if isinstance(one, list) and len(one) == 2 and str(one[1]) in _IS_GREEDY]
-    if not pairs or len(pairs) < len(responses):
-        raise FileFormatError(
-            f"record {row}: filtered_resps is {quoted(responses)}; expected a pair of log-likelihood and is_greedy for "
-            "each option. Only samples of multiple-choice tasks can be read."
-        )
-    scores = []
-    for value, _ in pairs:
-        try:
-            scores.append(float(value))
-        except (TypeError, ValueError, OverflowError):
-            raise FileFormatError(f"record {row}: a log-likelihood is {quoted(value)}; expected a number.") from None
-    # With this metric the options come a second time, without their question.
-    twice = "acc_mutual_info" in record or "acc_mutual_info" in (record.get("metrics") or ())
-    return scores[: len(scores) // 2] if twice else scores
-
-
-def _gold_option(record: Fields, row: int) -> int:
-    """The position of the right option, which is given as a number or by its text."""
-    target, scores, what = record.get("target"), _option_scores(record, row), f"record {row}: target"
-    by_hand = "Pass the positions of the right options: load(path, labels='gold.npy')."
-    if isinstance(target, bool) or not isinstance(target, (int, str)):
-        raise FileFormatError(f"{what} is {quoted(target)}; expected the position of the right option, or its text.")
-    if isinstance(target, int) or is_whole(target):
-        gold = int(float(target))
-    elif target.startswith("[") and target.endswith("]"):
-        raise FileFormatError(f"{what} is {quoted(target)}: several right options; expected one for each question.")
-    else:
-        texts = _continuations(record.get("arguments"))[: len(scores)]
-        if texts.count(target.strip()) != 1:
-            found = texts.count(target.strip())
-            raise FileFormatError(f"{what} {quoted(target)} is the text of {found} options; expected one. {by_hand}")
-        gold = texts.index(target.strip())
-    if not 0 <= gold < len(scores):
-        raise FileFormatError(f"{what} is {quoted(target)} and there are {len(scores)} options, counted from 0.")
-    right = record.get("acc")  # whether the likeliest option is the right one: a target that was misread shows here
-    if right in (0, 1) and (int(np.argmax(scores)) == gold) != bool(right):
-        raise FileFormatError(
-            f"{what} {quoted(target)} was read as option {gold}, which contradicts acc = {right}. {by_hand}"
-        )
-    return gold
-
-
-def _continuations(arguments: Any) -> list[str]:
-    """The texts of the options: the second argument of each request, in either form of the file."""
-    requests = list(arguments.values()) if isinstance(arguments, dict) else arguments
-    pairs = [list(one.values()) if isinstance(one, dict) else one for one in requests or ()]
-    return [str(pair[1]).strip() for pair in pairs if isinstance(pair, list) and len(pair) > 1]
