@@ -9,8 +9,11 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from parts import require
+from thermoset.errors import FileFormatError
+from thermoset.io import load, open_blocks
 
 PARTS = {
     ".parquet": ("pyarrow", "io"),
@@ -92,3 +95,17 @@ def write_columns(path: Path, columns: dict, rows: int = 11) -> Path:
         torch = require("torch", "torch")
         torch.save({name: torch.tensor(array) for name, array in arrays.items()}, path)
     return path
+
+
+def read_blocks(path, **options):
+    with open_blocks(path, **options) as blocks:
+        return np.concatenate([block.logits for block in blocks])
+
+
+def both_refuse(path, said, kind=FileFormatError, **options):
+    for read in (load, read_blocks):
+        with pytest.raises(kind, match=said) as caught:
+            read(path, **options)
+        assert str(caught.value).isprintable()
+        assert str(caught.value).startswith(str(path))
+        assert len(str(caught.value)) < 1000 + len(str(path))

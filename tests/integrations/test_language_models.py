@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 import thermoset as ts
+from helpers_io import both_refuse, read_blocks
 from law import law
 from parts import require
 from thermoset.data.top_k import TopLogits
 from thermoset.errors import FileFormatError, InputError, SuspiciousRowsWarning
 from thermoset.integrations.language_models import from_classify, from_pipeline, read_logprobs
+from thermoset.io import load, open_blocks
 
 TOKENS = [(" A", -0.5), ("a", -2.0), ("B", -3.0), ("The", -4.0), (" C", -5.0)]
 LETTERS = ["A", "B", "C", "D"]
@@ -382,3 +384,201 @@ def test_bad_classify_responses():
     with pytest.raises(InputError) as error:
         from_classify([classify(probs), classify(probs[:, :3] / probs[:, :3].sum(axis=1, keepdims=True))])
     assert error.value.name == "responses"
+
+
+# ---- multiple choice -------------------------------------------------------------------------------------------------
+
+
+def test_options_that_a_row_lacks_are_masked():
+    quiz = ts.Logits.from_choices([[-4.0, -2.0, -3.0], [-1.0], [-1.0, -5.0]], labels=[1, 0, 1])
+    assert quiz.logits.tolist() == [[-4, -2, -3], [-1, -np.inf, -np.inf], [-1, -5, -np.inf]]
+    assert quiz.classes == ("A", "B", "C")
+    assert quiz.labels.tolist() == [1, 0, 1]
+    assert quiz.n_masked == 3
+
+
+def test_what_options_may_come_in():
+    array = np.array([[-4.0, -2.0], [-1.0, -3.0]])
+    tensors = [require("torch", "torch").tensor(row) for row in array]
+    for rows in (array, iter(array), [tuple(array[0]), array[1].astype(np.float32)], tensors):
+        assert ts.Logits.from_choices(rows) == ts.Logits.from_choices(array.tolist())
+
+
+def test_lengths_columns_and_names():
+    # -6 / 3 = -2, -4 / 1 = -4, -9 / 2 = -4.5
+    quiz = ts.Logits.from_choices([[-6.0, -4.0], [-9.0]], lengths=[[3, 1], [2]])
+    assert quiz.logits.tolist() == [[-2, -4], [-4.5, -np.inf]]
+    quiz = ts.Logits.from_choices([[-1.0, -2.0]], labels=["no"], n_options=3, classes=["yes", "no", "perhaps"])
+    assert quiz.logits.tolist() == [[-1, -2, -np.inf]]
+    assert quiz.labels.tolist() == [1]
+    assert ts.Logits.from_choices(np.zeros((1, 27))).classes is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "said"),
+    [
+        ([], {}, "loglikelihoods is empty"),
+        (3.5, {}, "got 3.5"),
+        ([[-1.0], []], {}, r"loglikelihoods\[1\] is empty"),
+        ([[-1.0], [-2.0]], {}, "at least 2 classes"),
+        ([-1.0, -2.0], {}, r"loglikelihoods\[0\] is -1.0"),
+        ([["-1.0", "-2.0"]], {}, r"loglikelihoods\[0\] is \['-1.0', '-2.0'\]"),
+        (["ab"], {}, r"loglikelihoods\[0\] is 'ab'"),
+        ([[True, False]], {}, "expected a list of numbers"),
+        ([[[-1.0], [-2.0]]], {}, "expected a list of numbers"),
+        ([[-1.0, [-2.0]]], {}, "expected a list of numbers"),
+        ([[-1.0, float("nan")]], {}, r"logits\[0, 1\] is NaN"),
+        ([[-np.inf, -np.inf]], {}, "is -inf for every class"),
+        ([[-1.0, -2.0], [-1.0]], {"labels": [0, 1]}, r"labels\[1\] is 1, .* 1 option"),
+        ([[-1.0, -2.0]], {"labels": [2]}, r"labels\[0\] is 2"),
+        ([[-1.0, -2.0, -3.0]], {"n_options": 2}, "row 0 has 3 options"),
+        ([[-1.0, -2.0]], {"n_options": 2.5}, "n_options must be a whole number"),
+        ([[-1.0, -2.0]], {"n_options": 10**9}, "from 2 to 10,000,000"),
+        ([[-1.0, -2.0]], {"lengths": [[1]]}, "one number for each log-likelihood"),
+        ([[-1.0, -2.0]], {"lengths": [[1, 0]]}, r"lengths\[0\] holds 0.0"),
+        ([[-1.0, -2.0]], {"lengths": [[np.inf, 1]]}, r"lengths\[0\] holds inf"),
+    ],
+)
+def test_bad_options_are_refused_in_one_line(rows, options, said):
+    with pytest.raises(InputError, match=said) as caught:
+        ts.Logits.from_choices(rows, **options)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_padding_changes_no_probability_and_no_set_has_a_padded_option():
+    """Softmax over the options a row has: a masked class takes nothing and is never in a set."""
+    rng = np.random.default_rng(0)
+    counts = rng.integers(2, 6, size=3000)
+    rows = [rng.normal(size=n) * 2 for n in counts]
+    labels = [int((row + rng.gumbel(size=len(row))).argmax()) for row in rows]
+    quiz = ts.Logits.from_choices(rows, labels)
+    for method in ("lac", "aps", "raps", "saps"):
+        predictor = ts.TwoTemperaturePredictor(method, alpha=0.2).fit(quiz)
+        probs = predictor.predict_proba(quiz)
+        for row in range(0, 3000, 500):
+            scaled = np.exp(rows[row] / predictor.temperature_)
+            assert probs[row, : counts[row]] == pytest.approx(scaled / scaled.sum(), abs=1e-12)
+            assert not probs[row, counts[row] :].any()
+        assert not (predictor.predict_set(quiz) & np.isneginf(quiz.logits)).any()
+
+
+# ---- samples of lm-eval ----------------------------------------------------------------------------------------------
+
+
+def sample(scores, target, *, as_text=True, options=("A", "B", "C", "D", "E"), doc_id=0, **more):
+    """A record as EvaluationTracker of lm-eval 0.4 writes it; older releases kept numbers, pairs and integers."""
+    write = str if as_text else lambda value: value
+    options = options[: len(scores)]
+    pairs = [[write(score), write(score == max(scores))] for score in scores]
+    asked = [["Q: Which?\nA:", " " + option] for option in options]
+    named = {f"gen_args_{i}": {"arg_0": question, "arg_1": text} for i, (question, text) in enumerate(asked)}
+    return {
+        "doc_id": doc_id,
+        "doc": {"question": "Which?", "choices": options},
+        "target": write(target),
+        "arguments": named if as_text else asked,
+        "resps": [[pair] for pair in pairs],
+        "filtered_resps": pairs,
+        "filter": "none",
+        "metrics": ["acc", "acc_norm"],
+        "doc_hash": "0" * 64,
+        "acc": float(int(np.argmax(scores)) == target),
+        "acc_norm": 0.0,
+    } | more
+
+
+def write_samples(tmp_path, *found):
+    path = tmp_path / "samples_arc_challenge_2024-05-06T07-08-09.jsonl"
+    path.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in found), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_samples_of_multiple_choice(tmp_path, as_text):
+    questions = [([-4.1, -2.0, -3.3, -7.25], 1), ([-1.5, -0.5, -3.0], 0), ([-9.0, -8.0, -7.0, -6.0, -5.0], 4)]
+    path = write_samples(tmp_path, *(sample(s, t, as_text=as_text, doc_id=i) for i, (s, t) in enumerate(questions)))
+    val = load(path)
+    assert val == ts.Logits.from_choices([s for s, _ in questions], [t for _, t in questions])
+    assert val.classes == ("A", "B", "C", "D", "E")
+    with open_blocks(path, block_bytes=80, id_column="doc_id") as blocks:
+        assert (blocks.n_classes, blocks.classes) == (5, val.classes)
+        found = list(blocks.with_ids())
+    assert np.array_equal(np.concatenate([block.logits for block, _ in found]), val.logits)
+    assert [one for _, ids in found for one in ids] == [0, 1, 2]
+
+
+def test_columns_for_more_options_than_the_file_has(tmp_path):
+    path = write_samples(tmp_path, sample([-1.0, -2.0], 0), sample([-3.0], 0))
+    val = load(path, n_options=4)
+    assert val.logits.tolist() == [[-1, -2, -np.inf, -np.inf], [-3, -np.inf, -np.inf, -np.inf]]
+    assert np.array_equal(read_blocks(path, n_options=4), val.logits)
+    path = write_samples(tmp_path, sample([-1.0, -2.0, -3.0], 0))
+    both_refuse(path, "row 0 has 3 options", n_options=2)
+    for read in (load, read_blocks):
+        with pytest.raises(InputError, match="n_options must be a whole number"):
+            read(path, n_options=1)
+
+
+def test_targets_by_their_text(tmp_path):
+    path = write_samples(tmp_path, sample([-1.0, -2.0], "yes", options=("no", "yes")), sample([-2.0, -1.0], 0))
+    assert load(path).labels.tolist() == [1, 0]
+    for target, options, said in (
+        ("perhaps", ("no", "yes"), "is the text of 0 options"),
+        ("end", ("end", "end"), "is the text of 2 options"),  # the choices are in the contexts, as in winogrande
+        ("[0, 1]", ("no", "yes"), "several right options"),
+        (7, ("no", "yes"), "'7' .* 2 options"),
+        ("9" * 400, ("no", "yes"), "'999.* 2 options"),  # more than a float holds
+        (-1, ("no", "yes"), "'-1' .* 2 options"),
+    ):
+        path = write_samples(tmp_path, sample([-1.0, -2.0], 0), sample([-1.0, -2.0], target, options=options))
+        with pytest.raises(FileFormatError, match=f"record 1: target .*{said}"):
+            load(path)
+        np.save(tmp_path / "gold.npy", [0, 1])
+        assert load(path, labels=tmp_path / "gold.npy").labels.tolist() == [0, 1]
+        assert len(read_blocks(path)) == 2
+
+
+def test_a_target_that_contradicts_the_accuracy_is_refused(tmp_path):
+    """Options that are numbers: is "2" the third, or the one called 2? The accuracy knows."""
+    path = write_samples(tmp_path, sample([-3.0, -1.0, -2.0], "2", options=("1", "2", "3"), acc=1.0))
+    with pytest.raises(FileFormatError, match="option 2, which contradicts acc"):
+        load(path)
+
+
+def test_options_scored_twice_for_mutual_information(tmp_path):
+    scores = [-1.0, -2.0, -5.0, -6.0]
+    found = sample(scores, 0, metrics=["acc", "acc_mutual_info"], acc_mutual_info=1.0)
+    assert load(write_samples(tmp_path, found)) == ts.Logits.from_choices([scores[:2]], [0])
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ({"filtered_resps": ["some text"]}, "filtered_resps is .*Only samples of multiple-choice"),
+        ({"filtered_resps": []}, "filtered_resps is"),
+        ({"filtered_resps": None}, "filtered_resps is"),
+        ({"filtered_resps": [["-1.0", "maybe"]]}, "filtered_resps is"),
+        ({"filtered_resps": [["x", "True"], ["-1", "False"]]}, "a log-likelihood is 'x'"),
+        ({"filtered_resps": [[None, "True"], ["-1", "False"]]}, "a log-likelihood is None"),
+        ({"filtered_resps": [["9" * 5000, "True"], ["-1", "False"]]}, r"logits\[1, 0\] is \+inf"),
+        ({"filtered_resps": [[10**400, "True"], ["-1", "False"]]}, "a log-likelihood is 1000"),
+        ({"filtered_resps": [["nan", "True"], ["-1", "False"]]}, r"logits\[1, 0\] is NaN"),
+        ({"filter": "flexible"}, "two filters, 'flexible' and 'none'"),
+    ],
+)
+def test_samples_that_cannot_be_used(tmp_path, found, said):
+    path = write_samples(tmp_path, sample([-1.0, -2.0], 0), sample([-1.0, -2.0], 0, acc=None) | found)
+    both_refuse(path, said, InputError)
+
+
+@pytest.mark.parametrize("target", [None, True, 1.5, [0], {"a": 1}])
+def test_targets_of_odd_types(tmp_path, target):
+    path = write_samples(tmp_path, sample([-1.0, -2.0], 0) | {"target": target})
+    with pytest.raises(FileFormatError, match=r"record 0: target is .*expected the position"):
+        load(path)
+
+
+def test_one_option_everywhere_is_no_choice(tmp_path):
+    path = write_samples(tmp_path, sample([-1.0], 0), sample([-2.0], 0))
+    both_refuse(path, "at least 2 classes", InputError)

@@ -1,10 +1,11 @@
-"""JSON: layouts, lm-eval's samples, and files that cannot be read."""
+"""JSON: layouts, and files that cannot be read."""
 
 import json
 
 import numpy as np
 import pytest
 
+from helpers_io import both_refuse
 from parts import require
 from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError
@@ -28,20 +29,6 @@ def layouts(found):
         "array": json.dumps(found, indent=2),
         "byte order mark": "\ufeff" + json.dumps(found),
     }
-
-
-def read_blocks(path, **options):
-    with open_blocks(path, **options) as blocks:
-        return np.concatenate([block.logits for block in blocks])
-
-
-def both_refuse(path, said, kind=FileFormatError, **options):
-    for read in (load, read_blocks):
-        with pytest.raises(kind, match=said) as caught:
-            read(path, **options)
-        assert str(caught.value).isprintable()
-        assert str(caught.value).startswith(str(path))
-        assert len(str(caught.value)) < 1000 + len(str(path))
 
 
 # -- layouts ------------------------------------------------------------------------------------------------------
@@ -116,129 +103,6 @@ def test_text_files_of_labels(tmp_path):
 def test_other_suffixes_are_not_written(tmp_path):
     with pytest.raises(FileFormatError, match=r"unknown kind of file '\.json'"):
         save(tmp_path / "val.json", Logits([[0.0, 1.0]]))
-
-
-# -- lm-eval's samples --------------------------------------------------------------------------------------------
-
-
-def sample(scores, target, *, as_text=True, options=("A", "B", "C", "D", "E"), doc_id=0, **more):
-    """A record as EvaluationTracker of lm-eval 0.4 writes it; older releases kept numbers, pairs and integers."""
-    pairs = [(score, score == max(scores)) for score in scores]
-    texts = [" " + option for option in options[: len(scores)]]
-    right = isinstance(target, int) and int(np.argmax(scores)) == target
-    found = {
-        "doc_id": doc_id,
-        "doc": {"question": "Which?", "choices": list(options[: len(scores)])},
-        "target": str(target) if as_text else target,
-        "arguments": {f"gen_args_{i}": {"arg_0": "Q: Which?\nA:", "arg_1": text} for i, text in enumerate(texts)},
-        "resps": [[[str(a), str(b)]] for a, b in pairs],
-        "filtered_resps": [[str(a), str(b)] for a, b in pairs],
-        "filter": "none",
-        "metrics": ["acc", "acc_norm"],
-        "doc_hash": "0" * 64,
-        "acc": 1.0 if right else 0.0,
-        "acc_norm": 0.0,
-    }
-    if not as_text:
-        found["arguments"] = [["Q: Which?\nA:", text] for text in texts]
-        found["resps"] = [[[a, b]] for a, b in pairs]
-        found["filtered_resps"] = [[a, b] for a, b in pairs]
-    return found | more
-
-
-def write_samples(tmp_path, *found):
-    path = tmp_path / "samples_arc_challenge_2024-05-06T07-08-09.jsonl"
-    path.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in found), encoding="utf-8")
-    return path
-
-
-@pytest.mark.parametrize("as_text", [True, False])
-def test_samples_of_multiple_choice(tmp_path, as_text):
-    questions = [([-4.1, -2.0, -3.3, -7.25], 1), ([-1.5, -0.5, -3.0], 0), ([-9.0, -8.0, -7.0, -6.0, -5.0], 4)]
-    path = write_samples(tmp_path, *(sample(s, t, as_text=as_text, doc_id=i) for i, (s, t) in enumerate(questions)))
-    val = load(path)
-    assert val == Logits.from_choices([s for s, _ in questions], [t for _, t in questions])
-    assert val.classes == ("A", "B", "C", "D", "E")
-    with open_blocks(path, block_bytes=80, id_column="doc_id") as blocks:
-        assert (blocks.n_classes, blocks.classes) == (5, val.classes)
-        found = list(blocks.with_ids())
-    assert np.array_equal(np.concatenate([block.logits for block, _ in found]), val.logits)
-    assert [one for _, ids in found for one in ids] == [0, 1, 2]
-
-
-def test_columns_for_more_options_than_the_file_has(tmp_path):
-    path = write_samples(tmp_path, sample([-1.0, -2.0], 0), sample([-3.0], 0))
-    val = load(path, n_options=4)
-    assert val.logits.tolist() == [[-1, -2, -np.inf, -np.inf], [-3, -np.inf, -np.inf, -np.inf]]
-    assert np.array_equal(read_blocks(path, n_options=4), val.logits)
-    path = write_samples(tmp_path, sample([-1.0, -2.0, -3.0], 0))
-    both_refuse(path, "row 0 has 3 options; expected at most 2", n_options=2)
-    for read in (load, read_blocks):
-        with pytest.raises(InputError, match="n_options must be a whole number"):
-            read(path, n_options=1)
-
-
-def test_targets_by_their_text(tmp_path):
-    path = write_samples(tmp_path, sample([-1.0, -2.0], "yes", options=("no", "yes")), sample([-2.0, -1.0], 0))
-    assert load(path).labels.tolist() == [1, 0]
-    for target, options, said in (
-        ("perhaps", ("no", "yes"), "is the text of 0 options"),
-        ("end", ("end", "end"), "is the text of 2 options"),  # the choices are in the contexts, as in winogrande
-        ("[0, 1]", ("no", "yes"), "several right options"),
-        (7, ("no", "yes"), "is '7' and there are 2 options"),
-        (-1, ("no", "yes"), "is '-1' and there are 2 options"),
-    ):
-        path = write_samples(tmp_path, sample([-1.0, -2.0], 0), sample([-1.0, -2.0], target, options=options))
-        with pytest.raises(FileFormatError, match=f"record 1: target .*{said}"):
-            load(path)
-        np.save(tmp_path / "gold.npy", [0, 1])
-        assert load(path, labels=tmp_path / "gold.npy").labels.tolist() == [0, 1]
-        assert len(read_blocks(path)) == 2
-
-
-def test_a_target_that_contradicts_the_accuracy_is_refused(tmp_path):
-    """Options that are numbers: is "2" the third, or the one called 2? The accuracy knows."""
-    path = write_samples(tmp_path, sample([-3.0, -1.0, -2.0], "2", options=("1", "2", "3"), acc=1.0))
-    with pytest.raises(FileFormatError, match="target '2' was read as option 2, which contradicts acc"):
-        load(path)
-
-
-def test_options_scored_twice_for_mutual_information(tmp_path):
-    scores = [-1.0, -2.0, -5.0, -6.0]
-    found = sample(scores, 0, metrics=["acc", "acc_mutual_info"], acc_mutual_info=1.0)
-    assert load(write_samples(tmp_path, found)) == Logits.from_choices([scores[:2]], [0])
-
-
-@pytest.mark.parametrize(
-    ("found", "said"),
-    [
-        ({"filtered_resps": ["some text"]}, "filtered_resps is .*Only samples of multiple-choice"),
-        ({"filtered_resps": []}, "filtered_resps is"),
-        ({"filtered_resps": None}, "filtered_resps is"),
-        ({"filtered_resps": [["-1.0", "maybe"]]}, "filtered_resps is"),
-        ({"filtered_resps": [["x", "True"], ["-1", "False"]]}, "a log-likelihood is 'x'"),
-        ({"filtered_resps": [[None, "True"], ["-1", "False"]]}, "a log-likelihood is None"),
-        ({"filtered_resps": [["9" * 5000, "True"], ["-1", "False"]]}, r"logits\[1, 0\] is \+inf"),
-        ({"filtered_resps": [[10**400, "True"], ["-1", "False"]]}, "a log-likelihood is 1000"),
-        ({"filtered_resps": [["nan", "True"], ["-1", "False"]]}, r"logits\[1, 0\] is NaN"),
-        ({"filter": "flexible"}, "samples of two filters, 'flexible' and 'none'"),
-    ],
-)
-def test_samples_that_cannot_be_used(tmp_path, found, said):
-    path = write_samples(tmp_path, sample([-1.0, -2.0], 0), sample([-1.0, -2.0], 0, acc=None) | found)
-    both_refuse(path, said, InputError)
-
-
-@pytest.mark.parametrize("target", [None, True, 1.5, [0], {"a": 1}])
-def test_targets_of_odd_types(tmp_path, target):
-    path = write_samples(tmp_path, sample([-1.0, -2.0], 0) | {"target": target})
-    with pytest.raises(FileFormatError, match=r"record 0: target is .*expected the position"):
-        load(path)
-
-
-def test_one_option_everywhere_is_no_choice(tmp_path):
-    path = write_samples(tmp_path, sample([-1.0], 0), sample([-2.0], 0))
-    both_refuse(path, "at least 2 classes", InputError)
 
 
 # -- harm ---------------------------------------------------------------------------------------------------------

@@ -463,7 +463,7 @@ def gold_option(sample: Sample, row: int) -> int:
     if isinstance(target, bool) or not isinstance(target, (int, str)):
         raise FileFormatError(f"{what} is {quoted(target)}; expected the position of the right option, or its text.")
     if isinstance(target, int) or is_whole(target):
-        gold = int(float(target))
+        gold: float = target if isinstance(target, int) else float(target)
     elif target.startswith("[") and target.endswith("]"):
         raise FileFormatError(f"{what} is {quoted(target)}: several right options; expected one for each question.")
     else:
@@ -474,6 +474,7 @@ def gold_option(sample: Sample, row: int) -> int:
         gold = texts.index(target.strip())
     if not 0 <= gold < len(scores):
         raise FileFormatError(f"{what} is {quoted(target)} and there are {len(scores)} options, counted from 0.")
+    gold = int(gold)
     right = sample.get("acc")  # whether the likeliest option is the right one: a target that was misread shows here
     if right in (0, 1) and (int(np.argmax(scores)) == gold) != bool(right):
         raise FileFormatError(
