@@ -5,7 +5,7 @@ import html
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _LATEX = {
@@ -55,7 +55,7 @@ class TextTable:
         '=1+1,1.0
         <BLANKLINE>
         """
-        return csv_text([[_inert(name) for name in self.head], *self.lines])
+        return csv_text([list(map(inert, self.head)), *([inert(name), *cells] for name, *cells in self.lines)])
 
     def to_markdown(self) -> str:
         r"""A pipe table under its title; columns of numbers are on the right.
@@ -188,14 +188,14 @@ def html_paragraphs(*texts: str) -> str:
     return "".join(f"<p>{html.escape(text)}</p>" for text in texts)
 
 
-def csv_text(lines: Sequence[Sequence[object]]) -> str:
-    """Lines whose first cell is a name."""
+def csv_text(lines: Iterable[Sequence[object]], end: str = "\n") -> str:
+    """Lines of cells, separated by commas."""
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows([_inert(str(name)), *cells] for name, *cells in lines)
+    csv.writer(text, lineterminator=end).writerows(lines)
     return text.getvalue()
 
 
-def _inert(name: str) -> str:
+def inert(name: str) -> str:
     """A name that no spreadsheet takes for a formula."""
     return f"'{name}" if name.startswith(("=", "+", "-", "@")) else name
 

@@ -1,5 +1,7 @@
 """Mistakes of new users that rows and labels show: each as somebody would meet it."""
 
+import gzip
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 import thermoset as ts
 from law import generated
 from parts import require
-from thermoset.data.guards import judge_rows
+from thermoset.data.guards import AS_LOGITS, input_kind_of, judge_rows
 from thermoset.predictor.fit import in_doubt
 from thermoset.report import build_report, render_page
 from thermoset.rows import memory_budget
@@ -41,6 +43,18 @@ def test_class_names_in_another_order_than_columns():
     assert "order" in message
 
 
+def test_a_check_of_labels_in_another_order():
+    logits, labels = working()
+    made = ts.TwoTemperaturePredictor("lac", temperature_sets=1.0).fit(logits, labels)
+    fresh, known = working(seed=1)
+    assert not said(lambda: made.check(fresh, known))
+    for given, wrong in ((9 - known, "order"), (np.where(known < 9, known + 1, 9), "start at 1")):
+        with pytest.warns(ts.SuspiciousRowsWarning, match=wrong) as caught:
+            assert not made.check(fresh, given).ok
+        assert caught[0].filename == __file__
+        assert not said(lambda given=given: made.check(fresh[:99], given[:99])), "too few to tell"
+
+
 def test_labels_that_start_at_one_without_the_top_class():
     logits, labels = working()
     few = labels < 9
@@ -70,6 +84,17 @@ def test_one_array_is_of_one_kind():
         made = ts.TwoTemperaturePredictor("lac", temperature_sets=1.0).fit(rounded, LABELS)
         for rows in (rounded, rounded[:5], rounded[::-1]):  # whichever rows come first
             assert made.predict_set(rows).shape == rows.shape
+
+
+def test_rounded_probabilities_are_recognised_without_copies():
+    rows = np.random.default_rng(0).dirichlet(np.full(1000, 0.01), 1000).astype(np.float32).round(2)
+    with pytest.warns(ts.ProbabilitiesAsLogitsWarning, match="few digits"):
+        data = ts.Logits(rows)
+    tracemalloc.start()
+    assert input_kind_of(data) == AS_LOGITS
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < rows.nbytes, "no copy of all rows, in whatever type"
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".npz"])
@@ -125,6 +150,29 @@ def test_a_column_of_text_may_be_the_labels(tmp_path, text):
     with pytest.raises(ts.InputError, match="--labels outcome or --ignore outcome"):
         ts.load(tmp_path / "val.csv")
     assert ts.load(tmp_path / "val.csv", labels="outcome").labels.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".csv.gz"])
+@pytest.mark.parametrize("between", [",", ";", "\t"])
+def test_the_header_line_tells_what_separates_columns(tmp_path, suffix, between):
+    text = "\ufeff" + "label,cat,dog\r\ncat,1.5,0.5\r\ndog,0.5,2.5\r\n".replace(",", between)
+    packed = gzip.compress(text.encode()) if suffix.endswith("gz") else text.encode()
+    (tmp_path / f"val{suffix}").write_bytes(packed)
+    found = ts.load(tmp_path / f"val{suffix}")
+    assert found == ts.Logits([[1.5, 0.5], [0.5, 2.5]], [0, 1], ["cat", "dog"])
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("label;cat;dog\ncat;1,5;0,5\n", "'cat' is '1,5'; expected a decimal point"),
+        ("label|cat|dog\ncat|1.5|0.5\n", "commas, semicolons or tabs"),
+    ],
+)
+def test_tables_for_other_readers(tmp_path, text, wrong):
+    (tmp_path / "val.csv").write_text(text)
+    with pytest.raises(ts.InputError, match=wrong):
+        ts.load(tmp_path / "val.csv")
 
 
 def test_a_table_without_a_header_line(tmp_path):

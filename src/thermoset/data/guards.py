@@ -130,6 +130,7 @@ _USUAL_TOLERANCE = 1e-3
 
 It is there to find mistakes: the softmax of the logarithms sums to 1 in any case."""
 _LOOKED_AT = 2**20  # numbers at the beginning of the data that are looked at
+_AT_ONCE = 2**16  # of them in float64
 _FEWEST_ROWS = 8
 _MANY_ROWS = 20  # that are not in [0, 1] or [0, 100] by chance
 _OFF = 0.02  # how far a row of rounded probabilities may be from 1
@@ -176,10 +177,10 @@ def _are_rounded(rows: Block) -> bool:
     """Whether rows are probabilities of two or three digits, which sum to about 1."""
     if len(rows) < _MANY_ROWS or not 0 <= rows[0, 0] <= 1 or rows.min() < 0 or rows.max() > 1:
         return False
-    wide = rows.astype(np.float64)
-    inside = ((wide > 0) & (wide < 1)).any(axis=1).mean()
-    few_digits = np.abs(wide.round(3) - wide).max() < _PRECISE
-    return bool(inside > 0.1 and few_digits and _off_one(wide) <= _rounding(wide.shape[1]))
+    if _off_one(rows) > _rounding(rows.shape[1]) or ((rows > 0) & (rows < 1)).any(axis=1).mean() <= 0.1:
+        return False
+    parts = (part.astype(np.float64) for part in np.array_split(rows, -(-rows.size // _AT_ONCE)))
+    return all(np.abs(part.round(3) - part).max(initial=0) < _PRECISE for part in parts)
 
 
 def _rounding(n_classes: int) -> float:
@@ -291,7 +292,8 @@ def judge_rows(*parts: "Logits") -> str:
     if len(labels) < _FEWEST:
         return ""
     top = np.concatenate([top_labels(part) for part in parts])
-    _warn_of_order(top, labels, parts[0].n_classes)
+    if said := doubt_about_order(top, labels, parts[0].n_classes):
+        _warn(said)
     _warn_of_repeated(parts)
     signs = training_signs(parts, top, labels, _MANY)
     if signs:
@@ -304,22 +306,17 @@ def judge_rows(*parts: "Logits") -> str:
     return signs
 
 
-def _warn_of_order(top: Ints, labels: Ints, n_classes: int) -> None:
-    """Say so where labels fit the rows far better in another order."""
-    agree = float(np.mean(top == labels))
-    if agree > 1.0 - _FAR:
-        return
-    shifted = float(np.mean(top == labels - 1))
+def doubt_about_order(top: Ints, labels: Ints, n_classes: int) -> str:
+    """What to say where labels fit the rows far better in another order; empty where they do not."""
+    if len(labels) < _FEWEST or (agree := float(np.mean(top == labels))) > 1.0 - _FAR:
+        return ""
+    said, shifted = f"labels agree with the largest logit in {agree:.0%} of rows", float(np.mean(top == labels - 1))
     if labels.min() >= 1 and shifted > agree + _FAR:
-        _warn(
-            f"labels agree with the largest logit in {agree:.0%} of rows, and in {shifted:.0%} if 1 is subtracted: do "
-            "labels start at 1?"
-        )
-    elif n_classes <= _MOST_CLASSES and (other := _best_order(top, labels, n_classes)) > agree + _FAR:
-        _warn(
-            f"labels agree with the largest logit in {agree:.0%} of rows; under another order of the classes in "
-            f"{other:.0%}. Are the class names in the order of the columns?"
-        )
+        return f"{said}, and in {shifted:.0%} if 1 is subtracted: do labels start at 1?"
+    if n_classes <= _MOST_CLASSES and (other := _best_order(top, labels, n_classes)) > agree + _FAR:
+        order = "Are the class names in the order of the columns?"
+        return f"{said}; under another order of the classes in {other:.0%}. {order}"
+    return ""
 
 
 def _best_order(top: Ints, labels: Ints, n_classes: int) -> float:

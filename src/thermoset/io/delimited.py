@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -51,14 +51,13 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield lines that are not blank, with their numbers."""
     opened = gzip.open if path.suffix.lower() == ".gz" else open
     with opened(path, "rt", encoding="utf-8-sig", newline="") as stream:
-        reader = csv.reader(stream, strict=True, delimiter=_delimiter(path))
+        head = next(stream, "")
+        own = "\t" if suffix_of(path).startswith(".tsv") else ","
+        delimiter = next((one for one in (own, ";", "\t", ",") if one in head), own)
+        reader = csv.reader(chain([head], stream), strict=True, delimiter=delimiter)
         for cells in reader:
             if cells:
                 yield reader.line_num, cells
-
-
-def _delimiter(path: Path) -> str:
-    return "\t" if suffix_of(path).startswith(".tsv") else ","
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -69,7 +68,7 @@ def read_csv(path: Path, asked: Request) -> Table:
     with _text_errors():
         lines = _lines(path)
         _, header = next(lines, (1, list[str]()))
-        _check_header(header, _delimiter(path))
+        _check_header(header)
         _, first = next(lines, (2, list[str]()))
         n_rows = bool(first) + sum(1 for _ in lines)
     first = first if len(first) == len(header) else [""] * len(header)
@@ -91,7 +90,7 @@ def _line_of(path: Path, row: int) -> int:
     return next(islice((number for number, _ in _lines(path)), row + 1, None))
 
 
-def _check_header(columns: list[str], delimiter: str) -> None:
+def _check_header(columns: list[str]) -> None:
     if not columns:
         raise FileFormatError("the file has no header line; the first line must name the columns.")
     if all(map(is_number, columns)) and not all(map(is_whole, columns)):
@@ -100,7 +99,7 @@ def _check_header(columns: list[str], delimiter: str) -> None:
             "Put a line before it, such as label,cat,dog."
         )
     if len(columns) == 1:
-        by = "tabs" if delimiter == "\t" else "commas"
+        by = "commas, semicolons or tabs"
         raise FileFormatError(f"only one column, {quoted(columns[0])}; columns must be separated by {by}.")
     if columns[0].startswith(_BYTE_ORDER_MARK):  # besides the one that was taken off: it would hide a label column
         raise FileFormatError("the file begins with two byte order marks. Save it again as UTF-8.")
@@ -237,7 +236,7 @@ def _check_readable(header: list[str], columns: list[str]) -> None:
 
     try:
         as_saved = Request(doubt=False)
-        _check_header(header, ",")
+        _check_header(header)
         found = find_roles(Table(held, cells=True, stack=stack), as_saved).columns
     except FileFormatError:
         found = ()

@@ -4,8 +4,6 @@
 a set lists its labels in the order of the columns; confidences are read back exactly.
 """
 
-import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +22,7 @@ from thermoset.errors import InputError
 from thermoset.io.files import FilePath, as_path, errors_about, known_suffix, need, write_whole
 from thermoset.levels import p_summary
 from thermoset.quoting import quoted
+from thermoset.text_tables import csv_text
 
 Names = tuple[str, ...] | None
 IdKind = Literal["number", "text"]
@@ -304,17 +303,11 @@ def _csv(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
         columns = [*rows.before, labels, rows.found.confidence.tolist(), rows.found.size.tolist(), map(_encode, sets)]
         for one in rows.after:
             columns += one.T.tolist() if isinstance(one, np.ndarray) else [one]
-        stream.write(_csv_text(zip(*columns, strict=True)))
+        stream.write(csv_text(zip(*columns, strict=True), "\r\n").encode())
 
     after = [*layout.after[: -1 if layout.n_p else None], *(f"p_{name}" for name in layout.p_names if layout.n_p)]
-    stream.write(_csv_text([(*layout.before, "label", "confidence", "size", "set", *after)]))
+    stream.write(csv_text([(*layout.before, "label", "confidence", "size", "set", *after)], "\r\n").encode())
     yield write
-
-
-def _csv_text(rows: Any, end: str = "\r\n") -> bytes:
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator=end).writerows(rows)
-    return text.getvalue().encode()
 
 
 @contextmanager
@@ -396,7 +389,7 @@ def write_table(path: FilePath, columns: Mapping[str, list[Any]]) -> None:
     rows = [tuple(columns), *zip(*columns.values(), strict=True)]
     with errors_about(target, "written"), write_whole(target) as stream:
         if target.suffix.lower() == ".csv":
-            stream.write(_csv_text(rows, "\n"))
+            stream.write(csv_text(rows).encode())
         else:
             arrow, parquet = (need(name, "io", "writing parquet") for name in ("pyarrow", "pyarrow.parquet"))
             parquet.write_table(arrow.table(dict(columns)), stream)

@@ -238,6 +238,9 @@ def _check_numbers(table: Table, names: Sequence[str], label: str | None, asked:
         raise FileFormatError(not_a_class(lists[0], "contains lists; expected numbers"))
     if text:
         dtype = columns[text[0]].dtype
+        first = str(columns[text[0]].read(0, 1)[0]) if dtype == TEXT and columns[text[0]].shape[0] else ""
+        if "," in first and is_number(first.replace(",", ".", 1)):
+            raise FileFormatError(f"column {quoted(text[0])} is {quoted(first)}; expected a decimal point.")
         is_text = "contains text" if dtype == TEXT else f"is of type {dtype}"
         option = "labels" if label is None and dtype == TEXT else None
         raise FileFormatError(not_a_class(text[0], f"{is_text}; expected numbers", option))

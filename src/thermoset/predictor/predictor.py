@@ -1,6 +1,7 @@
 """Two temperatures, one predictor: calibrated probabilities from T*, prediction sets from T-hat (paper, section 5)."""
 
 import os
+import warnings
 from collections.abc import Iterable
 from contextlib import suppress
 from copy import copy
@@ -14,12 +15,13 @@ import thermoset.predictor as package  # its modules of fitting, checking and sh
 from thermoset.conformal.groupings import GroupingLike
 from thermoset.data import as_logits
 from thermoset.data.estimator import Estimator, predict_data, remember_classes, require_fitted, split_data
-from thermoset.errors import InputError, MissingExtraError
+from thermoset.data.guards import doubt_about_order
+from thermoset.errors import InputError, MissingExtraError, SuspiciousRowsWarning
 from thermoset.levels import Alpha
 from thermoset.predictor.document import STORED_BY_DEFAULT, Document, read_document, write_document
 from thermoset.predictor.sets import ACTIONS, Inference, Prediction, PredictionArrays
 from thermoset.quoting import quoted
-from thermoset.rows import memory_budget
+from thermoset.rows import memory_budget, top_labels
 from thermoset.scores import ScoreLike
 from thermoset.text_tables import html_paragraphs
 
@@ -389,6 +391,8 @@ class TwoTemperaturePredictor(Estimator):
         data = predict_data(self, logits, groups, labels)
         y = data.require_labels("check")
         package.leakage.refuse_leakage(self.document_, data)
+        if said := doubt_about_order(top_labels(data), y, data.n_classes):
+            warnings.warn(said, SuspiciousRowsWarning, stacklevel=2)
         from thermoset.monitor.check import check_rows  # noqa: PLC0415 - predicting does without
 
         report = check_rows(self._inference, data, y, fail_on, weights)

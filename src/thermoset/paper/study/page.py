@@ -22,7 +22,7 @@ from thermoset.paper.study.tables import KEY, Section, paper_tables, study_secti
 from thermoset.report.shell import page_file
 from thermoset.report.words import GLOSSARY_BUTTON, glossary_html, study_words
 from thermoset.sweeping import mean_over_trials, median_of_means, standard_error
-from thermoset.text_tables import csv_text
+from thermoset.text_tables import csv_text, inert
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -139,7 +139,7 @@ def csv_files(studies: Sequence[PairStudy]) -> dict[str, str]:
                 taken = ["", ""] if way is None else [repr(way.scores[0]), float(exact_level(way.levels[0]))]
                 chosen.append([study.name, *name, t, temperature, *taken])
     tables = {"cells.csv": cells, "curves.csv": curves, "temperatures.csv": chosen}
-    return {name: csv_text(lines) for name, lines in tables.items()}
+    return {name: csv_text([inert(str(file)), *cells] for file, *cells in lines) for name, lines in tables.items()}
 
 
 _DPI = 100
