@@ -137,6 +137,8 @@ def test_an_option_that_is_missing_is_at_most_what_is_left():
     # .9 and .09 leave .01, less than the last token has
     found = read_logprobs([chat([("A", np.log(0.9)), ("B", np.log(0.09))])], ["A", "B", "C"])
     assert np.exp(found.logprobs[0, 2]) == pytest.approx(0.01, abs=1e-6)
+    found = read_logprobs([chat([("A", np.log(0.9))])], ["A", "B"])  # top_logprobs=1
+    assert np.exp(found.logprobs[0, 1]) == pytest.approx(0.1, abs=1e-6)
 
 
 def test_a_sampled_token_bounds_nothing():

@@ -16,7 +16,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, TypeVar
@@ -34,9 +34,8 @@ from thermoset.quoting import quoted, reason
 T = TypeVar("T")
 Token = tuple[str, Any]  # its text and log-probability
 Sample = Mapping[str, Any]  # what lm-eval logs of a question
-Responses = (
-    str | os.PathLike[str] | Iterable[Any]
-)  # a JSON or JSONL file, or objects of a client library, or their JSON
+# a JSON or JSONL file, or objects of a client library, or their JSON
+Responses = str | os.PathLike[str] | Iterable[Any]
 
 _IS_GREEDY = ("True", "False")
 _ROUNDING = 2.0**-22  # by how much probabilities in float32 may fall short of their sum
@@ -72,8 +71,8 @@ class OptionLogprobs:
         """Rows whose set (n, C) holds an option that the response does not: only its bound is known."""
         if np.shape(sets) != self.returned.shape:
             raise InputError(f"must have shape {self.returned.shape}; got {np.shape(sets)}.", name="sets")
-        resting: Bools = np.logical_and(sets, ~self.returned)
-        return np.asarray(resting.any(axis=1))
+        rows: Bools = np.any(np.logical_and(sets, ~self.returned), axis=1)
+        return rows
 
 
 def read_logprobs(responses: Responses, options: Sequence[str]) -> OptionLogprobs:
@@ -103,11 +102,21 @@ def read_logprobs(responses: Responses, options: Sequence[str]) -> OptionLogprob
         raise InputError(f"must be two or more texts, the possible answers; got {quoted(options)}.", name="options")
     if (twice := first_repeated(names)) is not None:
         raise InputError(f"holds {quoted(twice)} twice.", name="options")
-    matcher = _Matcher(names)
+    option_of = _matcher(names)
 
     def read(response: Any) -> tuple[Floats, Bools, bool] | None:
-        place = _first_place(response)
-        return None if place is None else (*matcher.row(*place), matcher.option_of(place[0]) is not None)
+        if (place := _first_place(response)) is None:
+            return None
+        chosen, tokens = place
+        values, returned = np.full(len(names), -np.inf), np.zeros(len(names), dtype=np.bool_)
+        for text, logprob in tokens:
+            if (option := option_of(text)) is not None:
+                values[option] = np.logaddexp(values[option], logprob)
+                returned[option] = True
+        left = max(1.0 - sum(np.exp(logprob) for _, logprob in tokens), 0.0) + _ROUNDING
+        # A sampled token may be listed in addition to the k likeliest ones, so its probability bounds nothing.
+        values[~returned] = min([np.log(left), *(logprob for text, logprob in tokens if text != chosen)])
+        return values, returned, option_of(chosen) is not None
 
     rows = _read_all(responses, read, "no log-probabilities of an answer: ask for top_logprobs (chat) or logprobs")
     logprobs, returned, answered = map(np.array, zip(*rows, strict=True))
@@ -157,35 +166,21 @@ def _read_all(responses: Responses, read: Callable[[Any], T | None], missing: st
     return found
 
 
-class _Matcher:
-    """Which option a token stands for."""
+def _matcher(options: tuple[str, ...]) -> Callable[[str], int | None]:
+    """Which option a token stands for: the one whose text it is, or of which alone it is the beginning."""
+    # Cases and signs count only where options differ by nothing else.
+    ways = (lambda text: text.strip(_AROUND).casefold(), lambda text: text.strip(_AROUND), str.strip)
+    read = next((way for way in ways if len({*map(way, options)}) == len(options)), str)
+    known = [read(option) for option in options]
 
-    def __init__(self, options: tuple[str, ...]) -> None:
-        # Cases and signs count only where options differ by nothing else.
-        ways = (lambda text: text.strip(_AROUND).casefold(), lambda text: text.strip(_AROUND), str.strip)
-        self._read = next((way for way in ways if len({*map(way, options)}) == len(options)), str)
-        self._options = [self._read(option) for option in options]
-        self.option_of = lru_cache(maxsize=None)(self._option_of)
-
-    def _option_of(self, token: str) -> int | None:
-        """The option whose text the token is, or of which alone it is the beginning."""
-        text = self._read(token)
-        begun = [i for i, option in enumerate(self._options) if option.startswith(text)] if text else []
-        found = [i for i in begun if self._options[i] == text] or begun
+    @cache
+    def option_of(token: str) -> int | None:
+        text = read(token)
+        begun = [i for i, option in enumerate(known) if option.startswith(text)] if text else []
+        found = [i for i in begun if known[i] == text] or begun
         return found[0] if len(found) == 1 else None
 
-    def row(self, chosen: str, tokens: list[Token]) -> tuple[Floats, Bools]:
-        """Log-probability of each option, and whether it was among the tokens."""
-        values = np.full(len(self._options), -np.inf)
-        returned = np.zeros(len(self._options), dtype=np.bool_)
-        for text, logprob in tokens:
-            if (option := self.option_of(text)) is not None:
-                values[option] = np.logaddexp(values[option], logprob)
-                returned[option] = True
-        left = max(1.0 - sum(np.exp(logprob) for _, logprob in tokens), 0.0) + _ROUNDING
-        # A sampled token may be listed in addition to the k likeliest ones, so its probability bounds nothing.
-        values[~returned] = min(np.log(left), *(logprob for text, logprob in tokens if text != chosen))
-        return values, returned
+    return option_of
 
 
 # ---- the shapes of responses -----------------------------------------------------------------------------------------
@@ -310,9 +305,8 @@ def from_pipeline(
     rows: list[list[tuple[str, float]]] = []
     for i, row in enumerate(outputs):
         try:
-            rows.append(
-                [(str(one["label"]), float(one["score"])) for one in ([row] if isinstance(row, Mapping) else row)]
-            )
+            entries = [row] if isinstance(row, Mapping) else row
+            rows.append([(str(one["label"]), float(one["score"])) for one in entries])
         except (TypeError, ValueError, LookupError):
             raise InputError(
                 f"is {quoted(row)}; expected a list of {{'label', 'score'}}.", row=i, name="outputs"
@@ -342,10 +336,8 @@ def from_pipeline(
             row = int(np.isnan(whole).any(axis=1).argmax())
             raise InputError("names a label twice or has a score that is NaN.", row=row, name="outputs")
         return (Logits if raw else Logits.from_probabilities)(whole, labels, names, groups)
-    if raw:
-        return TopLogits(scores, indices, len(names), labels=labels, classes=names, groups=groups)
     with np.errstate(divide="ignore"):
-        sums, values = np.zeros(len(rows)), np.log(scores)
+        values, sums = (scores, None) if raw else (np.log(scores), np.zeros(len(rows)))
     return TopLogits(values, indices, len(names), log_sum_exp=sums, labels=labels, classes=names, groups=groups)
 
 
@@ -467,9 +459,11 @@ def gold_option(sample: Sample, row: int) -> int:
     elif target.startswith("[") and target.endswith("]"):
         raise FileFormatError(f"{what} is {quoted(target)}: several right options; expected one for each question.")
     else:
-        texts = _continuations(sample.get("arguments"))[: len(scores)]
-        if texts.count(target.strip()) != 1:
-            found = texts.count(target.strip())
+        asked = sample.get("arguments")  # pairs of a question and an option, in older versions and newer ones
+        requests = list(asked.values()) if isinstance(asked, dict) else asked if isinstance(asked, list) else []
+        pairs = [list(one.values()) if isinstance(one, dict) else one for one in requests]
+        texts = [str(pair[1]).strip() for pair in pairs if isinstance(pair, list) and len(pair) > 1][: len(scores)]
+        if (found := texts.count(target.strip())) != 1:
             raise FileFormatError(f"{what} {quoted(target)} is the text of {found} options; expected one. {by_hand}")
         gold = texts.index(target.strip())
     if not 0 <= gold < len(scores):
@@ -481,10 +475,3 @@ def gold_option(sample: Sample, row: int) -> int:
             f"{what} {quoted(target)} was read as option {gold}, which contradicts acc = {right}. {by_hand}"
         )
     return gold
-
-
-def _continuations(arguments: Any) -> list[str]:
-    """The texts of the options: the second argument of each request, in either form of the file."""
-    requests = list(arguments.values()) if isinstance(arguments, dict) else arguments
-    pairs = [list(one.values()) if isinstance(one, dict) else one for one in requests or ()]
-    return [str(pair[1]).strip() for pair in pairs if isinstance(pair, list) and len(pair) > 1]
