@@ -17,7 +17,7 @@ from thermoset.monitor.status import summarize
 
 
 def evidence(state):
-    return {name: (test.log_e, test.peak, test.crossed) for name, test in state.processes.items()}
+    return {name: (test.log_e, test.crossed) for name, test in state.processes.items()}
 
 
 def test_results_do_not_depend_on_how_rows_are_cut_into_batches():

@@ -344,5 +344,6 @@ def test_saved_monitor_goes_on(predictor, fresh, tmp_path):
     monitor.add(fresh.logits[:1000], fresh.labels[:1000])
     monitor.save(tmp_path / "state.json")
     again = ts.Monitor.load(tmp_path / "state.json", predictor)
-    assert again.state.seal() == monitor.state.seal()
+    again.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "state.json").read_bytes()
     assert again.state.audited[0] == np.count_nonzero(predictor.predict_actions(fresh.logits[:1000]) == "answer")

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp, xlogy
 
 from thermoset.arrays import Bools, Floats, Ints
-from thermoset.bounds import MOST_ROWS, real_number, whole_number
+from thermoset.bounds import MOST_ROWS
 from thermoset.errors import InputError
 from thermoset.kernels import NO_WEALTH, CoverageBets, RankBets, Track, Wealth, bet_on_hits, bet_on_ranks
 from thermoset.metrics import Interval, Intervals
@@ -49,13 +49,7 @@ _TILTS = np.concatenate([0.1 * 2.0 ** np.arange(4), -0.1 * 2.0 ** np.arange(4)])
 _RANK_BETS = RankBets(line=np.append(_TILTS, 0 * _TILTS), bend=np.append(0 * _TILTS, _TILTS))
 _SLOPES = np.concatenate([4.0 * 2.0 ** -np.arange(14.0), -4.0 * 2.0 ** -np.arange(14.0)])
 _HALVINGS = 60
-_LEAST_DELTA = 1e-100
 _LARGEST = 600.0  # as a logarithm; sums of a million such values are still floats
-
-
-def checked_delta(delta: float, name: str = "delta") -> float:
-    """Read a probability of a false alarm."""
-    return real_number(delta, name, _LEAST_DELTA, 0.5, f"a number from {_LEAST_DELTA:g} to 0.5", f"Try {name}=0.01.")
 
 
 # ---- e-processes and detectors ---------------------------------------------------------------------------------------
@@ -73,7 +67,6 @@ class EProcess(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     run_length: Count | None = None
     rows: Count = 0
     log_e: LogWealth = 0.0
-    peak: LogWealth = 0.0
     crossed: Count | None = None
     changes: tuple[Count, ...] = ()
     stake: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
@@ -88,8 +81,6 @@ class EProcess(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     @classmethod
     def start(cls, *, delta: float, run_length: int | None, once: int, mixture: int, share: float) -> "EProcess":
         """Begin at level delta with so many bets that start once and at every row; the latter get this share."""
-        if run_length is not None:
-            run_length = whole_number(run_length, "run_length", 1, MOST_ROWS, "Try 1_000_000, or None for no detector.")
         return cls(
             log_bar=-math.log(delta),
             run_length=run_length if mixture else None,
@@ -116,7 +107,6 @@ class EProcess(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             self,
             rows=self.rows + rows,
             log_e=float(track.log_e[-1]),
-            peak=max(self.peak, float(track.log_e.max())),
             crossed=self.crossed or (self.rows + 1 + int(above[0]) if len(above) else None),
             changes=(self.changes + tuple((self.rows + 1 + np.flatnonzero(track.alarm)).tolist()))[-MOST_CHANGES:],
             once=tuple(wealth.once.tolist()),
@@ -179,10 +169,10 @@ class CoverageTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @classmethod
     def start(cls, law: HitLaw, *, delta: float, run_length: int | None) -> "CoverageTest":
         """Before the first row; `delta` is the budget of the whole monitor, of which both sides take their shares."""
-        (once, mixture), whole = law.n_bets, checked_delta(delta)
+        once, mixture = law.n_bets
         share = SHARE_MIXTURE if mixture else 0.0
         under, over = (
-            EProcess.start(delta=whole * part, run_length=run_length, once=once, mixture=mixture, share=share)
+            EProcess.start(delta=delta * part, run_length=run_length, once=once, mixture=mixture, share=share)
             for part in (SHARE_UNDER, SHARE_OVER)
         )
         return cls(law, 0, 0, under, over if law.exact else None)
@@ -225,8 +215,8 @@ class RankTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 "reference must be the number of conformal rows in each bin, shape (bins,); "
                 f"got shape {counts.shape} of {counts.dtype}."
             )
-        delta = checked_delta(share_of_delta, "share_of_delta")
-        begun = EProcess.start(delta=delta, run_length=run_length, once=0, mixture=len(_RANK_BETS.line), share=1.0)
+        n_bets = len(_RANK_BETS.line)
+        begun = EProcess.start(delta=share_of_delta, run_length=run_length, once=0, mixture=n_bets, share=1.0)
         return cls(tuple(counts.tolist()), (0,) * len(counts), begun)
 
     def after(self, bins: ArrayLike, v: ArrayLike) -> "RankTest":
@@ -334,7 +324,7 @@ def confidence_sequence(hits: ArrayLike, rows: ArrayLike, delta: float) -> Inter
     """
     h, m = np.broadcast_arrays(*check_counts(hits, rows, names=("hits", "rows")))
     centre: Floats = np.divide(h, m, out=np.full(h.shape, 0.5), where=m > 0)
-    bar = -np.log(checked_delta(delta))
+    bar = -np.log(delta)
 
     def end(edge: float) -> Floats:
         inside, outside = centre.copy(), np.full(centre.shape, edge)

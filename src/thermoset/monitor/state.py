@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike
 from thermoset.arrays import Bools, Floats, Ints, Keys
 from thermoset.conformal.groupings import NULL_GROUP
 from thermoset.data.row_keys import KEY_BITS
-from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import FilePath, as_path, errors_about, read_at_most, write_whole
+from thermoset.errors import InputError
+from thermoset.io.files import FilePath
+from thermoset.io.sealed import read_sealed, write_sealed
 from thermoset.kernels import GOLDEN
 from thermoset.levels import conformal_rank
 from thermoset.monitor.evidence import (
@@ -37,7 +38,7 @@ from thermoset.monitor.evidence import (
 from thermoset.monitor.promise import Parts, Promise
 from thermoset.monitor.status import BatchRecord, PartKind
 from thermoset.predictor.sets import Inference
-from thermoset.quoting import quoted, reason
+from thermoset.quoting import quoted
 
 SHARE = 1 / 8
 """Of delta, for parts, for set sizes and for confidence, each."""
@@ -45,16 +46,9 @@ SHARE = 1 / 8
 SKETCH = 8
 """Rows of each batch that are remembered: those with the smallest keys, which are any rows."""
 
-SCHEMA = 1
-"""The schema that is written, and the only one that is read."""
-
 _ENOUGH = 4  # of the rows of a sketch that must come again: a few rows may be alike by chance, as two empty images are
 _OWN_BINS = 48  # sizes that have a bin of their own; larger ones share bins, eight to a doubling
 _PER_DOUBLING = 8
-_FORMAT = "thermoset monitor"
-_MOST_BYTES = 2**30
-_ELSE = "Restore a backup of the file, or name another file to start a new state."
-_DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,8 +265,8 @@ class MonitorState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     one did in the last call.
     """
 
-    format: str = _FORMAT
-    schema: int = SCHEMA
+    format: str = "thermoset monitor"
+    schema: int = 1
     version: str
     predictor: str
     delta: float
@@ -432,54 +426,17 @@ class MonitorState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             batches=(*self.batches[:-1], latest),
         )
 
-    def seal(self) -> bytes:
-        """The document, with the SHA-256 of everything in it but the checksum itself."""
-        bare = msgspec.json.encode(msgspec.structs.replace(self, checksum=""))
-        return msgspec.json.encode(msgspec.structs.replace(self, checksum=hashlib.sha256(bare).hexdigest())) + b"\n"
-
-
-class _Head(msgspec.Struct):
-    """Format and schema, read before the rest."""
-
-    format: str = ""
-    schema: int = 0
-
 
 def write_state(path: FilePath, state: MonitorState) -> None:
     """Write the document, whole or not at all."""
-    target = as_path(path)
-    with errors_about(target, "written"), write_whole(target) as stream:
-        stream.write(state.seal())
+    write_sealed(path, state, indent=-1)
 
 
 def read_state(path: FilePath, predictor: str) -> MonitorState:
     """Read the state of a monitor of the predictor with this checksum, or refuse it."""
-    source = as_path(path)
-    content = read_at_most(source, _MOST_BYTES)
-    with errors_about(source):
-        try:
-            head = msgspec.json.decode(content, type=_Head)
-        except msgspec.ValidationError:
-            head = _Head()
-        except _DAMAGE as error:
-            raise FileFormatError(f"is not a JSON document, or is damaged ({reason(error)}). {_ELSE}") from None
-        if head.format != _FORMAT:
-            raise FileFormatError("is not a state written by thermoset monitor. Name another file.")
-        if head.schema != SCHEMA:
-            raise FileFormatError(
-                f"was written by a newer thermoset, or is damaged (schema {quoted(head.schema)}; this one reads schema "
-                f"{SCHEMA}). Upgrade thermoset."
-            )
-        try:
-            state = msgspec.json.decode(content, type=MonitorState)
-            unchanged = state.seal() == content  # to the byte: a digit more of a number may leave it what it is
-        except _DAMAGE as error:
-            raise FileFormatError(f"is damaged or was edited: {reason(error)}. {_ELSE}") from None
-        if not unchanged:
-            raise FileFormatError(f"is damaged or was edited: its checksum does not match. {_ELSE}")
-        if state.predictor != predictor:
-            raise InputError(
-                "holds the state of a monitor for another predictor, or for this one before it was recalibrated. A "
-                "state belongs to one predictor: name another file to start a new state."
-            )
-    return state
+    requirement = "it is for another predictor, or for this one before it was recalibrated. Name another file"
+    remedy = "Restore a backup of the file, or name another file to start a new state."
+    name = "a state of a monitor"
+    return read_sealed(
+        path, MonitorState, name, 2**30, lambda state: [(state.predictor != predictor, requirement)], remedy, exact=True
+    )
