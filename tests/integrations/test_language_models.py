@@ -1,4 +1,4 @@
-"""Responses of language-model servers, pipelines and classifiers behind servers.
+"""Responses of language-model servers, pipelines and classifiers behind servers, and multiple choice.
 
 The responses are made here, in exactly the shapes that the named programs write; of these only the pipeline runs.
 """
@@ -22,18 +22,22 @@ TOKENS = [(" A", -0.5), ("a", -2.0), ("B", -3.0), ("The", -4.0), (" C", -5.0)]
 LETTERS = ["A", "B", "C", "D"]
 
 
+def refusal(read, *given, said=None, **options):
+    """The error, which is one line."""
+    with pytest.raises(InputError, match=said) as error:
+        read(*given, **options)
+    assert "\n" not in str(error.value)
+    return error.value
+
+
 def chat(tokens, chosen=None, model="m", before=()):
     """OpenAI's chat completions; vLLM, llama.cpp's server and litellm write the same."""
     top = [{"token": text, "logprob": value, "bytes": [*text.encode()]} for text, value in tokens]
     first = {"token": chosen or tokens[0][0], "logprob": tokens[0][1], "bytes": None, "top_logprobs": top}
     content = [{"token": text, "logprob": 0.0, "bytes": None, "top_logprobs": []} for text in before] + [first]
     message = {"role": "assistant", "content": chosen or tokens[0][0]}
-    choice = {
-        "index": 0,
-        "message": message,
-        "logprobs": {"content": content, "refusal": None},
-        "finish_reason": "stop",
-    }
+    logprobs = {"content": content, "refusal": None}
+    choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": "stop"}
     return {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": model, "choices": [choice]}
 
 
@@ -53,11 +57,8 @@ def llama_cpp(tokens):
 
 def old_llama_cpp(tokens):
     probs = [{"tok_str": text, "prob": float(np.exp(value))} for text, value in tokens]
-    return {
-        "content": tokens[0][0],
-        "model": "m",
-        "completion_probabilities": [{"content": tokens[0][0], "probs": probs}],
-    }
+    answer = tokens[0][0]
+    return {"content": answer, "model": "m", "completion_probabilities": [{"content": answer, "probs": probs}]}
 
 
 def vllm_output(tokens):
@@ -179,16 +180,13 @@ BAD = {
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
 def test_bad_responses_are_counted_in_one_line(bad):
-    with pytest.raises(InputError, match="2 of 4") as error:
-        read_logprobs([chat(TOKENS), bad, chat(TOKENS), bad], LETTERS)
-    assert (error.value.name, error.value.row) == ("responses", 1)
-    assert "\n" not in str(error.value)
+    error = refusal(read_logprobs, [chat(TOKENS), bad, chat(TOKENS), bad], LETTERS, said="2 of 4")
+    assert (error.name, error.row) == ("responses", 1)
 
 
 def test_responses_of_several_models_are_refused():
-    with pytest.raises(InputError, match="2 models") as error:
-        read_logprobs([chat(TOKENS), chat(TOKENS, model="other")], LETTERS)
-    assert error.value.name == "responses"
+    responses = [chat(TOKENS), chat(TOKENS, model="other")]
+    assert refusal(read_logprobs, responses, LETTERS, said="2 models").name == "responses"
 
 
 @pytest.mark.parametrize(
@@ -201,12 +199,12 @@ def test_responses_of_several_models_are_refused():
         ([chat(TOKENS)], ["A"], "options"),
         ([chat(TOKENS)], ["A", "A"], "options"),
         ([chat(TOKENS)], ["A", " "], "options"),
+        ([chat(TOKENS)], [0, 1], "options"),
+        ([chat(TOKENS)], None, "options"),
     ],
 )
 def test_bad_arguments(responses, options, name):
-    with pytest.raises(InputError) as error:
-        read_logprobs(responses, options)
-    assert error.value.name == name
+    assert refusal(read_logprobs, responses, options).name == name
 
 
 # ---- a model whose whole distribution is known -----------------------------------------------------------------------
@@ -260,9 +258,7 @@ def test_undecided_rows_hold_options_that_did_not_come():
     found = read_logprobs([chat(TOKENS), chat(TOKENS[:2])], LETTERS)
     sets = np.array([[True, True, False, False], [True, False, True, False]])
     assert found.undecided(sets).tolist() == [False, True]
-    with pytest.raises(InputError) as error:
-        found.undecided(sets[:, :2])
-    assert error.value.name == "sets"
+    assert refusal(found.undecided, sets[:, :2]).name == "sets"
 
 
 # ---- pipelines and classifiers behind servers ------------------------------------------------------------------------
@@ -270,11 +266,7 @@ def test_undecided_rows_hold_options_that_did_not_come():
 
 def pipeline(probs, names, top=None):
     """What a Hugging Face text or image classification pipeline returns: scores falling."""
-    rows = []
-    for row in probs:
-        order = np.argsort(-row)[:top]
-        rows.append([{"label": names[j], "score": float(row[j])} for j in order])
-    return rows
+    return [[{"label": names[j], "score": float(row[j])} for j in np.argsort(-row)[:top]] for row in probs]
 
 
 NAMES = ["ant", "bee", "cow", "dog", "eel", "fox", "gnu", "hen"]
@@ -353,9 +345,7 @@ def test_a_real_pipeline():
     ],
 )
 def test_bad_pipeline_outputs(outputs, classes):
-    with pytest.raises(InputError) as error:
-        from_pipeline(outputs, classes=classes)
-    assert error.value.name == "outputs"
+    assert refusal(from_pipeline, outputs, classes=classes).name == "outputs"
 
 
 def classify(probs, model="m"):
@@ -376,16 +366,11 @@ def test_classify_responses():
 
 def test_bad_classify_responses():
     probs, _ = probabilities()
-    for bad, count in (({"object": "error", "message": "no"}, "1 of 2"), ({"data": []}, "1 of 2"), ("{", "1 of 2")):
-        with pytest.raises(InputError, match=count) as error:
-            from_classify([classify(probs), bad])
-        assert error.value.name == "responses"
-    with pytest.raises(InputError) as error:
-        from_classify([classify(probs), classify(probs, model="other")])
-    assert error.value.name == "responses"
-    with pytest.raises(InputError) as error:
-        from_classify([classify(probs), classify(probs[:, :3] / probs[:, :3].sum(axis=1, keepdims=True))])
-    assert error.value.name == "responses"
+    for bad in ({"object": "error", "message": "no"}, {"data": []}, "{"):
+        assert refusal(from_classify, [classify(probs), bad], said="1 of 2").name == "responses"
+    fewer = classify(probs[:, :3] / probs[:, :3].sum(axis=1, keepdims=True))
+    for other in (classify(probs, model="other"), fewer):
+        assert refusal(from_classify, [classify(probs), other]).name == "responses"
 
 
 # ---- multiple choice -------------------------------------------------------------------------------------------------
@@ -442,9 +427,7 @@ def test_lengths_columns_and_names():
     ],
 )
 def test_bad_options_are_refused_in_one_line(rows, options, said):
-    with pytest.raises(InputError, match=said) as caught:
-        ts.Logits.from_choices(rows, **options)
-    assert "\n" not in str(caught.value)
+    refusal(ts.Logits.from_choices, rows, said=said, **options)
 
 
 @pytest.mark.slow
@@ -518,8 +501,9 @@ def test_columns_for_more_options_than_the_file_has(tmp_path):
     path = write_samples(tmp_path, sample([-1.0, -2.0, -3.0], 0))
     both_refuse(path, "row 0 has 3 options", n_options=2)
     for read in (load, read_blocks):
-        with pytest.raises(InputError, match="n_options must be a whole number"):
-            read(path, n_options=1)
+        refusal(read, path, n_options=1, said="n_options must be a whole number")
+    path = write_samples(tmp_path, sample([-1.0], 0), sample([-2.0], 0))
+    both_refuse(path, "at least 2 classes", InputError)
 
 
 def test_targets_by_their_text(tmp_path):
@@ -579,8 +563,3 @@ def test_targets_of_odd_types(tmp_path, target):
     path = write_samples(tmp_path, sample([-1.0, -2.0], 0) | {"target": target})
     with pytest.raises(FileFormatError, match=r"record 0: target is .*expected the position"):
         load(path)
-
-
-def test_one_option_everywhere_is_no_choice(tmp_path):
-    path = write_samples(tmp_path, sample([-1.0], 0), sample([-2.0], 0))
-    both_refuse(path, "at least 2 classes", InputError)

@@ -97,8 +97,8 @@ def read_logprobs(responses: Responses, options: Sequence[str]) -> OptionLogprob
     >>> np.exp(found.logprobs).round(3), found.returned.tolist()  # e**-.7 + e**-1.4; "no" is at most e**-3
     (array([[0.743, 0.05 ]]), [[True, False]])
     """
-    names = tuple(options) if not isinstance(options, str) else ()
-    if len(names) < 2 or not all(str(name).strip(_AROUND) for name in names):
+    names: tuple[Any, ...] = () if isinstance(options, str) or not np.iterable(options) else tuple(options)
+    if len(names) < 2 or not all(isinstance(name, str) and name.strip(_AROUND) for name in names):
         raise InputError(f"must be two or more texts, the possible answers; got {quoted(options)}.", name="options")
     if (twice := first_repeated(names)) is not None:
         raise InputError(f"holds {quoted(twice)} twice.", name="options")
