@@ -39,8 +39,6 @@ def _text_errors() -> Iterator[None]:
     """Say in the project's own errors that a text cannot be read."""
     try:
         yield
-    except UnicodeDecodeError as error:
-        raise FileFormatError(f"not UTF-8 text ({error.reason} at byte {error.start}).") from None
     except csv.Error as error:
         raise FileFormatError(f"not a readable csv file ({reason(error)}).") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:

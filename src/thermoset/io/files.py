@@ -106,7 +106,7 @@ def _regular(source: Path) -> os.stat_result:
 
 @contextmanager
 def errors_about(path: Path, done: str = "read") -> Iterator[None]:
-    """Begin what is said about bad input with the path of the file, and of trouble with disk and memory.
+    """Begin what is said about bad input with the path of the file, and of trouble with disk, memory and text.
 
     Whatever a file or its name brings into a message, it stays one line of plain text.
     """
@@ -118,6 +118,9 @@ def errors_about(path: Path, done: str = "read") -> Iterator[None]:
         raise plain.about(printable(str(path))) from None
     except MemoryError:
         raise FileFormatError(f"{printable(str(path))}: needs more memory than is available.") from None
+    except UnicodeDecodeError as error:
+        why = f"not UTF-8 text ({error.reason} at byte {error.start})"
+        raise FileFormatError(f"{printable(str(path))}: {why}.") from None
     except UnicodeEncodeError as error:
         if error.object != str(path):
             raise

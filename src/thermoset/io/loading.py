@@ -29,7 +29,7 @@ from thermoset.io.files import (
 )
 from thermoset.io.formats import SUFFIXES, Where, format_of, found_shards
 from thermoset.io.numpy import SIBLINGS, npy_column, sibling
-from thermoset.io.roles import checked_columns, named_column, read_as_numbers, request, top_table
+from thermoset.io.roles import checked_columns, named_column, read_as_numbers, request, top_arrays
 from thermoset.io.roles import read_values as values_of
 from thermoset.io.source import Source, hive_value, open_source, open_table
 from thermoset.io.table import Held, Table
@@ -169,15 +169,14 @@ def save(path: FilePath, logits: Logits) -> None:
 
 def table_of(logits: Logits) -> Table:
     """Rows as they are written."""
-    if isinstance(logits, TopLogits):
-        return top_table(logits)
-    columns: dict[str, NDArray[Any]] = {"logits": logits.logits}
+    columns, metadata = top_arrays(logits) if isinstance(logits, TopLogits) else ({"logits": logits.logits}, {})
     if logits.labels is not None:
-        columns["labels"] = logits.labels
+        columns.setdefault("labels", logits.labels)
     if logits.groups is not None:
         columns["groups"] = np.array(logits.groups.names, dtype=object)[logits.groups.codes]
-    metadata = {} if logits.classes is None else {"classes": list(logits.classes)}
-    return Table({name: Held(array) for name, array in columns.items()}, metadata)
+    if logits.classes is not None:
+        metadata["classes"] = list(logits.classes)
+    return Table({name: Held(np.ascontiguousarray(array)) for name, array in columns.items()}, metadata)
 
 
 # -- files of values ---------------------------------------------------------------------------------------------------
@@ -202,10 +201,7 @@ def file_values(path: Path, max_bytes: int) -> NDArray[Any]:
     """Values of rows, of an npy file or of lines of text, which stay text, with their zeros: 007."""
     if path.suffix.lower() == ".npy":
         return values_of(npy_column(path), max_bytes)
-    try:
-        lines = read_at_most(path, max_bytes).decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise FileFormatError(f"{path.name} is not UTF-8 text ({error.reason} at byte {error.start}).") from None
+    lines = read_at_most(path, max_bytes).decode("utf-8-sig").splitlines()
     return np.array([line.strip() for line in lines], dtype=object)
 
 

@@ -384,11 +384,10 @@ PREDICTION_SUFFIXES = tuple(KINDS)
 def write_table(path: FilePath, columns: Mapping[str, list[Any]]) -> None:
     """Write columns of equal length to a `.csv` or `.parquet` file, whole or not at all."""
     target = as_path(path)
-    if target.suffix.lower() not in (".csv", ".parquet"):
-        raise InputError(f"a table is saved as .csv or .parquet; got {target.name!r}.")
+    suffix = known_suffix(target, (".csv", ".parquet"))
     rows = [tuple(columns), *zip(*columns.values(), strict=True)]
     with errors_about(target, "written"), write_whole(target) as stream:
-        if target.suffix.lower() == ".csv":
+        if suffix == ".csv":
             stream.write(csv_text(rows).encode())
         else:
             arrow, parquet = (need(name, "io", "writing parquet") for name in ("pyarrow", "pyarrow.parquet"))

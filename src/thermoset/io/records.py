@@ -63,22 +63,19 @@ def _is_array(path: Path) -> bool:
 
 def _records(path: Path) -> Iterator[Fields]:
     """The objects of a file: of its lines, or of the array that it is."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="\n") as stream:
-            if _is_array(path):
-                values = _value(stream.read(), 0)
-                yield from (_as_object(value, row) for row, value in enumerate(values))
-                return
-            row = 0
-            for line in stream:
-                if line.strip():
-                    if row == 0 and not line.lstrip().startswith("{"):
-                        begin = quoted(line.strip()[:1])
-                        raise FileFormatError(f"not a JSON file: it begins with {begin}; expected an object or array.")
-                    yield _as_object(_value(line, row), row)
-                    row += 1
-    except UnicodeDecodeError as error:
-        raise FileFormatError(f"not UTF-8 text ({error.reason} at byte {error.start}).") from None
+    with path.open(encoding="utf-8-sig", newline="\n") as stream:
+        if _is_array(path):
+            values = _value(stream.read(), 0)
+            yield from (_as_object(value, row) for row, value in enumerate(values))
+            return
+        row = 0
+        for line in stream:
+            if line.strip():
+                if row == 0 and not line.lstrip().startswith("{"):
+                    begin = quoted(line.strip()[:1])
+                    raise FileFormatError(f"not a JSON file: it begins with {begin}; expected an object or array.")
+                yield _as_object(_value(line, row), row)
+                row += 1
 
 
 def _value(text: str, row: int) -> Any:

@@ -25,7 +25,7 @@ from thermoset.data.reading import GROUPS, LABELS, NAMES, checked_options, colum
 from thermoset.data.top_k import TopLogits
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import byte_limit, check_size
-from thermoset.io.table import TEXT, Column, Held, Table, read_all, row_bytes
+from thermoset.io.table import TEXT, Column, Table, read_all, row_bytes
 from thermoset.quoting import printable, quoted
 
 PROBABILITIES = ("probs", "probabilities", "logits")
@@ -447,8 +447,8 @@ def _n_classes(table: Table, classes: Any, asked: Request) -> int:
     return n_classes
 
 
-def top_table(rows: TopLogits) -> Table:
-    """What is written of rows; labels in the smallest type that numbers the classes."""
+def top_arrays(rows: TopLogits) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Columns and metadata that are written of rows; labels in the smallest type that numbers the classes."""
     parts: dict[str, Any] = {"top_indices": rows.top_indices, "top_logits": rows.top_logits}
     metadata: dict[str, Any] = {"n_classes": rows.n_classes}
     if rows.log_rest is not None:
@@ -457,8 +457,4 @@ def top_table(rows: TopLogits) -> Table:
         parts["log_sum_exp"] = rows.log_sum_exp
     if rows.labels is not None:
         parts["labels"] = rows.labels.astype(np.min_scalar_type(rows.n_classes - 1))
-    if rows.groups is not None:
-        parts["groups"] = np.array(rows.groups.names, dtype=object)[rows.groups.codes]
-    if rows.classes is not None:
-        metadata["classes"] = list(rows.classes)
-    return Table({name: Held(np.ascontiguousarray(part)) for name, part in parts.items()}, metadata)
+    return parts, metadata
