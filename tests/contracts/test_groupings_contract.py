@@ -125,7 +125,8 @@ def test_the_promise_checks_out_from_fit_to_file(name, tmp_path):
     kind = GROUPINGS[name]
     assert (report.clusters is None) is (kind.each_class or not kind.exact)
     assert report.promise.kind == kind
-    bad = read.check(ts.Logits(fresh.logits, (fresh.labels + 1) % 6))
+    with pytest.warns(ts.SuspiciousRowsWarning, match="another order"):
+        bad = read.check(ts.Logits(fresh.logits, (fresh.labels + 1) % 6))
     assert any((kind.units if kind.exact else "Coverage is") in said for said in bad.broken), bad.broken
 
 
@@ -157,7 +158,8 @@ def test_a_custom_grouping_needs_only_its_line_in_the_registry(monkeypatch, tmp_
     report = read.check(fresh)
     assert report.ok
     assert report.clusters.index.tolist() == [0, 1]
-    bad = read.check(ts.Logits(fresh.logits, (fresh.labels + 1) % 6))
+    with pytest.warns(ts.SuspiciousRowsWarning, match="another order"):
+        bad = read.check(ts.Logits(fresh.logits, (fresh.labels + 1) % 6))
     assert any("in 2 of 2 parities" in said for said in bad.broken), bad.broken
     swept = ts.sweep(fresh, temperatures=[1.0], methods=["aps"], alphas=[ALPHA], trials=2, grouping="parity")
     assert swept.settings["grouping"] == "parity"

@@ -228,7 +228,8 @@ def test_other_classes_are_refused(predictor, fresh):
 
 def test_check_passes_on_exchangeable_rows_and_not_on_shuffled_labels(predictor, fresh):
     assert predictor.check(fresh).ok
-    wrong = predictor.check(fresh.logits, (fresh.labels + 1) % 6)
+    with pytest.warns(ts.SuspiciousRowsWarning, match="another order"):
+        wrong = predictor.check(fresh.logits, (fresh.labels + 1) % 6)
     assert not wrong.ok
     assert "Coverage is" in wrong.broken[0]
 

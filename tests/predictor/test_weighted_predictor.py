@@ -122,7 +122,8 @@ def test_check_says_that_its_law_is_an_approximation(weighted):
     told = report.to_json_dict()
     assert 0 < told["effective_rows"] <= weighted.document_.effective_rows
     assert told["exact"] is False
-    wrong = weighted.check(FRESH, (TRUTH + 1) % 5, weights=np.ones(500))
+    with pytest.warns(ts.SuspiciousRowsWarning, match="another order"):
+        wrong = weighted.check(FRESH, (TRUTH + 1) % 5, weights=np.ones(500))
     assert "the approximate expected 95% range is" in wrong.broken[0]
 
 
