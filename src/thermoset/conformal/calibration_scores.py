@@ -179,6 +179,11 @@ class CalibrationScores:
             self.pooled_threshold(alpha) if self.fallback == "pooled" else np.sort(self.thresholds(alpha), axis=0)[-1:]
         )
 
+    def table(self, alphas: Sequence[Alpha]) -> Pairs:
+        """The thresholds at some levels, (levels, G, K); with a fallback, the last is that of other groups."""
+        each = [(self.thresholds(alpha), self.fallback_threshold(alpha)) for alpha in alphas]
+        return np.stack([own if other is None else np.concatenate([own, other]) for own, other in each])
+
     def weighted_thresholds(self, own: Floats, alphas: Sequence[Alpha]) -> tuple[Pairs, Ints]:
         """The thresholds of each weight that occurs, (levels, weights, 1), and which of them each row has."""
         if self.weights is None:
@@ -320,6 +325,17 @@ def own_weights(known: Weights | None, weights: Any, n_rows: int) -> Floats | No
             "number per row, on the same scale as those of the conformal rows."
         )
     return None if weights is None else checked_weights(weights, n_rows)
+
+
+def row_thresholds(
+    data: Logits, weights: Any, table: Pairs, weighted: CalibrationScores | None, alphas: Sequence[Alpha],
+    names: tuple[str, ...] | None, falls_back: bool, purpose: str,
+) -> tuple[Pairs, Ints | None]:  # fmt: skip
+    """Thresholds (levels, G, K) of rows, a table unless they have weights, and which each has; None is the first."""
+    own = own_weights(None if weighted is None else weighted.weights, weights, len(data))
+    if own is not None and weighted is not None:
+        return weighted.weighted_thresholds(own, alphas)
+    return table, None if names is None else group_codes(data, names, falls_back, purpose)
 
 
 def group_codes(data: Logits, names: tuple[str, ...], falls_back: bool, purpose: str) -> Ints:

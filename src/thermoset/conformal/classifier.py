@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.arrays import Bools, Ints, Pairs
-from thermoset.conformal.calibration_scores import CalibrationScores, group_codes, own_weights
+from thermoset.conformal.calibration_scores import CalibrationScores, row_thresholds
 from thermoset.conformal.checks import check_weightable, fitted_groups, mostly_missed, shortage
 from thermoset.conformal.groupings import GroupingLike, text_of
 from thermoset.conformal.recipe import Recipe, labels_in, learn_from_some, user_labels
@@ -323,19 +323,13 @@ class ConformalClassifier(Estimator):
         self, predict: Any, data: Logits, u: Any, ids: Any, weights: Any, alphas: Sequence[Alpha] | None = None
     ) -> Any:
         """Sets, sizes or undecided rows at some levels, or at the one that was fitted, under each row's threshold."""
-        scores, scoring, groups = self.calibration_, self.calibration_.scoring, None
-        levels = [self._fitted_alpha] if alphas is None else alphas
-        if (own := own_weights(scores.weights, weights, len(data))) is not None:
-            table, groups = scores.weighted_thresholds(own, levels)
-        else:
-            table = np.stack([self.thresholds_] if alphas is None else [scores.thresholds(alpha) for alpha in levels])
-        if scores.groups is not None:
-            groups = group_codes(data, scores.groups.names, scores.fallback is not None, _BY_GROUP)
-            others = [scores.fallback_threshold(alpha) for alpha in levels]
-            if known := [q for q in others if q is not None]:
-                table = np.concatenate([table, np.stack(known)], axis=1)
+        scores, scoring = self.calibration_, self.calibration_.scoring
+        known = [q for q in (self.thresholds_, self.fallback_threshold_) if q is not None]
+        table = np.concatenate(known)[None] if alphas is None else scores.table(alphas)
+        levels, falls_back = [self._fitted_alpha] if alphas is None else alphas, scores.fallback is not None
+        found = row_thresholds(data, weights, table, scores, levels, self.group_names_, falls_back, _BY_GROUP)
         randomness = scoring.randomness(u, len(data), ids)
-        return predict(data, scoring.score, scoring.temperature, randomness, table, groups)
+        return predict(data, scoring.score, scoring.temperature, randomness, *found)
 
     def _warn_where_infinite(self, thresholds: Pairs, alpha: Alpha) -> None:
         message = shortage(self.calibration_, thresholds, alpha, self.n_features_in_, self.class_names_)

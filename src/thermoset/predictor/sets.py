@@ -18,7 +18,7 @@ from thermoset.arrays import Block, Bools, Floats, Ints, Pairs
 from thermoset.calibration.calibrator import CalibratedSoftmax
 from thermoset.calibration.confidence import block_odds, top_odds
 from thermoset.conformal.bounds import middle_confidences
-from thermoset.conformal.calibration_scores import CalibrationScores, group_codes, own_weights
+from thermoset.conformal.calibration_scores import CalibrationScores, row_thresholds
 from thermoset.conformal.scoring import Scoring, block_sets, predict_sets, predict_sizes, undecided_rows
 from thermoset.data import Logits
 from thermoset.data.top_k import tops_of
@@ -161,8 +161,7 @@ class Inference:
         scores = self.calibration_scores
         if made.shift is not None:
             return made.shift.thresholds(scores.scores, scores.labels, made.alpha)[None, None, :]
-        found, other = scores.thresholds(self.recipe.alpha), scores.fallback_threshold(self.recipe.alpha)
-        return (found if other is None else np.concatenate([found, other]))[None]
+        return scores.table([self.recipe.alpha])
 
     def _unanswered_thresholds(self, rule: StoredAnswers) -> Pairs:
         """The threshold (1, 1, 1) of rows that are not answered; `answers` says where rows are cut."""
@@ -244,20 +243,17 @@ class Inference:
 
     def rows(self, data: Logits, ids: Any = None, weights: Any = None) -> RowSets:
         """How the sets of these rows are made, by their ids, groups and weights."""
-        table, groups, names = self.thresholds, None, self.document.group_names
-        known = self.calibration_scores.weights if self.document.is_weighted else None
-        if (own := own_weights(known, weights, len(data))) is not None:
-            table, groups = self.calibration_scores.weighted_thresholds(own, [self.recipe.alpha])
-        if names is not None:
-            falls_back = self.recipe.fallback is not None
-            groups = group_codes(data, names, falls_back, "a predictor with grouping='group'")
+        weighted, levels = self.calibration_scores if self.document.is_weighted else None, [self.recipe.alpha]
+        names, falls_back = self.document.group_names, self.recipe.fallback is not None
+        purpose = "a predictor with grouping='group'"
+        found = row_thresholds(data, weights, self.thresholds, weighted, levels, names, falls_back, purpose)
         randomness = self.scoring.randomness(self.drawn_before(data, ids), len(data), ids)
         if self.answers is not None and tops_of(data) is not None:
             raise InputError(
                 "this predictor answers some rows alone, by the probability of all other classes; these rows hold only "
                 "their largest logits. Pass whole rows."
             )
-        return RowSets(self.scoring, randomness, table, groups, self.answers)
+        return RowSets(self.scoring, randomness, *found, self.answers)
 
     def sets(self, data: Logits, ids: Any = None, weights: Any = None) -> Bools:
         """Sets of all rows, (n, C)."""
