@@ -305,7 +305,7 @@ def _with_answers(report: CheckReport, facts: RowFacts, answered: Bools, bound: 
 
 
 def _facts_of_block(block: Block, labels: Ints, sets: RowSets, softmax: CalibratedSoftmax) -> RowFacts:
-    return RowFacts.of(sets.of_block(block), softmax.of_block(block), labels)
+    return RowFacts.of(sets.decide(block)[0], softmax.of_block(block), labels)
 
 
 def _add_bins(block: Block, bins: BinCounts, labels: Ints, softmax: CalibratedSoftmax) -> None:

@@ -274,4 +274,4 @@ def _facts(sets: Bools, likeliest: Ints, confidence: Floats, labels: Ints) -> tu
 def _facts_of_block(
     block: Block, labels: Ints, sets: RowSets, softmax: CalibratedSoftmax
 ) -> tuple[Ints, Bools, Bools, Floats]:
-    return _facts(sets.of_block(block), *softmax.top_of_block(block), labels)
+    return _facts(sets.decide(block)[0], *softmax.top_of_block(block), labels)

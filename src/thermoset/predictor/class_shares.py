@@ -31,15 +31,13 @@ from thermoset.predictor.label_shift import (
     scores_and_labels,
     share_ends,
     shares_of,
-    source_counts,
 )
-from thermoset.rows import sum_rows
+from thermoset.rows import Progress, sum_rows
 from thermoset.uniforms import stream, trial_keys
 
 if TYPE_CHECKING:
     from thermoset.predictor.document import Document
 
-Progress = Callable[[int, int], None]
 _Step = Callable[[Floats, Ints], Floats]
 
 # ---- whether shares can be estimated ---------------------------------------------------------------------------------
@@ -367,7 +365,8 @@ def _solve(
 def make_shift(made: "Document", given: Any) -> LabelShift:
     """The shift of a predictor to given shares (see `read_priors`) or estimated ones (a `PriorEstimate`)."""
     _, labels = scores_and_labels(made)
-    source, estimate = shares_of(source_counts(made)), given if isinstance(given, PriorEstimate) else None
+    source = shares_of(np.bincount(labels, minlength=made.n_classes))
+    estimate = given if isinstance(given, PriorEstimate) else None
     if estimate is not None and not np.array_equal(estimate.source, source):
         raise InputError("these shares were estimated with a different predictor. Estimate them with this one.")
     target = read_priors(given, made.classes, made.n_classes) if estimate is None else estimate.target

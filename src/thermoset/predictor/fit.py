@@ -1,7 +1,7 @@
 """How a predictor is made: both temperatures, the threshold, what it is measured to do, and all of it in a document."""
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -47,7 +47,7 @@ from thermoset.predictor.stored import (
     stored_order,
 )
 from thermoset.quoting import quoted
-from thermoset.rows import part_of, top_labels
+from thermoset.rows import Progress, part_of, top_labels
 from thermoset.tuning.choose import choose
 from thermoset.tuning.estimates import parts_of
 from thermoset.tuning.preferences import calibration_share, checked_even, read_preference
@@ -57,8 +57,6 @@ from thermoset.uniforms import checked_ids, draw_uniforms
 
 if TYPE_CHECKING:
     from thermoset.predictor.predictor import TwoTemperaturePredictor
-
-Progress = Callable[[int, int], None]
 
 CONFIDENCE = "0.95"
 """Of the claim that answered rows have at most the given error."""

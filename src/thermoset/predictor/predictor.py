@@ -21,7 +21,7 @@ from thermoset.levels import Alpha
 from thermoset.predictor.document import STORED_BY_DEFAULT, Document, read_document, write_document
 from thermoset.predictor.sets import ACTIONS, Inference, Prediction, PredictionArrays
 from thermoset.quoting import quoted
-from thermoset.rows import memory_budget, top_labels
+from thermoset.rows import Progress, memory_budget, top_labels
 from thermoset.scores import ScoreLike
 from thermoset.text_tables import html_paragraphs
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from thermoset.monitor.promise import Promise
     from thermoset.monitor.report import CheckReport
     from thermoset.predictor.class_shares import PriorEstimate
-    from thermoset.predictor.fit import Progress
     from thermoset.tuning.choice import Choice
 
 
@@ -156,7 +155,7 @@ class TwoTemperaturePredictor(Estimator):
         ids: Any = None,
         weights: Any = None,
         memory: str | int | None = None,
-        progress: "Progress | None" = None,
+        progress: Progress | None = None,
     ) -> "TwoTemperaturePredictor":
         """Split labelled rows at random into calibration and conformal rows, and fit on them.
 
@@ -183,7 +182,7 @@ class TwoTemperaturePredictor(Estimator):
         ids: Any = None,
         weights: Any = None,
         memory: str | int | None = None,
-        progress: "Progress | None" = None,
+        progress: Progress | None = None,
     ) -> "TwoTemperaturePredictor":
         """Fit on the user's own split: temperatures from `calibration`, the threshold from `conformal`.
 
@@ -304,7 +303,7 @@ class TwoTemperaturePredictor(Estimator):
         return other
 
     def estimate_priors(
-        self, target: Any, *, bootstrap: int = 200, random_state: int = 0, progress: "Progress | None" = None
+        self, target: Any, *, bootstrap: int = 200, random_state: int = 0, progress: Progress | None = None
     ) -> "PriorEstimate":
         """Class shares of unlabelled target rows, by EM on their probabilities at T*; see `label_shift`.
 

@@ -109,12 +109,8 @@ class RowSets:
         groups = None if self.groups is None else self.groups[place]
         return replace(self, randomness=self.randomness[place], groups=groups)
 
-    def of_block(self, block: Block) -> Bools:
-        """Sets of a block of rows, which must be these, (n, C)."""
-        return self.decide(block)[0]
-
     def decide(self, block: Block) -> tuple[Bools, Ints]:
-        """Sets of a block of rows, and what is done with each; without an answer rule there is always a choice."""
+        """Sets of a block of rows, which must be these, and what is done with each: a choice without an answer rule."""
         groups = np.zeros(len(block), dtype=np.int64) if self.groups is None else self.groups
         how = self.scoring.score, self.scoring.temperature, self.randomness
         sets: Bools = block_sets(block, *how, self.thresholds, groups)[0]
@@ -312,7 +308,7 @@ class Inference:
         if tops is not None and self.softmax.ratio is None:
             return tops.indices[:, 0].astype(np.int64), middle_confidences(tops, self.softmax.temperature)
         labels, confidence = np.empty(len(data), dtype=np.int64), np.empty(len(data))
-        map_rows(data, _tops_of_block, [labels, confidence], fixed=[self.softmax])
+        map_rows(data, self.softmax.top_of_block, [labels, confidence])
         return labels, confidence
 
     def arrays(self, data: Logits, ids: Any = None, weights: Any = None) -> PredictionArrays:
@@ -338,10 +334,6 @@ def _decide_block(block: Block, rows: RowSets) -> tuple[Bools, Ints]:
 
 def _probabilities_of_block(block: Block, softmax: CalibratedSoftmax) -> tuple[Floats]:
     return (softmax.of_block(block),)
-
-
-def _tops_of_block(block: Block, softmax: CalibratedSoftmax) -> tuple[Ints, Floats]:
-    return softmax.top_of_block(block)
 
 
 def _arrays_of_block(block: Block, rows: RowSets, softmax: CalibratedSoftmax) -> tuple[Ints, Floats, Bools, Ints]:

@@ -1,7 +1,7 @@
 """Collecting every number of the page, from the public functions that compute them."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -33,12 +33,10 @@ from thermoset.predictor.document import Document
 from thermoset.predictor.leakage import find_leakage, find_split, fingerprint
 from thermoset.predictor.sets import Inference
 from thermoset.report.record import Examples, LabelPair, Movement, Reliability, Report, RiskPoint, SetFacts
-from thermoset.rows import top_labels
+from thermoset.rows import Progress, top_labels
 from thermoset.scores import SCORES
 from thermoset.sweeping import Sweep, sweep
 from thermoset.tuning import default_grid
-
-Progress = Callable[[int, int], None]
 
 _BINS = 10
 _EXAMPLES = 12

@@ -75,7 +75,7 @@ class SetModule(nn.Module):  # type: ignore[misc]
         step = max(1, _BLOCK // self._program.n_classes)
         starts = range(0, max(len(logits), 1), step)
         blocks = [self._block(*(_cut(one, slice(k, k + step)) for one in (logits, given, of_rows))) for k in starts]
-        return blocks[0] if len(blocks) == 1 else self._answers(*map(torch.cat, zip(*blocks, strict=True)))
+        return blocks[0] if len(blocks) == 1 else type(blocks[0])(*map(torch.cat, zip(*blocks, strict=True)))
 
     def _places(self, logits: Tensor, groups: Tensor | None) -> Tensor | None:
         """The groups of rows as the program takes them, (n, 1)."""
@@ -103,11 +103,7 @@ class SetModule(nn.Module):  # type: ignore[misc]
     def _run(
         self, ops: "TensorOperations", logits: Tensor, u: Tensor | None, groups: Tensor | None
     ) -> Outputs | DecidedOutputs:
-        return self._answers(*self._program.run(ops, dict(self.named_buffers()), logits, u, groups))
-
-    @property
-    def _answers(self) -> type[Outputs | DecidedOutputs]:
-        return DecidedAnswers if "action" in self._program.outputs else Answers
+        return self._program.run(ops, dict(self.named_buffers()), logits, u, groups)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "SetModule":
         """Move the buffers as asked, and leave their type alone."""
