@@ -345,7 +345,7 @@ def check_facts(
 
     of_class, group_table = counts(labels, n_classes), None
     if by_row and groups is not None:
-        names = promise.group_names_with(groups.names)
+        names = tuple(dict.fromkeys((*(promise.group_names or ()), *groups.names)))  # those with a threshold first
         groups, parts = Groups(names, groups.codes_among(names)), promise.group_parts(names)
         rows, hits = counts(groups.codes, len(names))
     else:

@@ -261,7 +261,7 @@ class Monitor:
             return kind, (), self._reference.promise.class_parts(data.n_classes).of_class[labels]
         groups, parts = data.require_groups("this monitor"), self.state.parts
         known = parts.names if parts is not None else self.predictor.document_.group_names or ()
-        names = known + tuple(one for one in groups.names if one not in set(known))
+        names = tuple(dict.fromkeys((*known, *groups.names)))
         return kind, names, groups.codes_among(names)
 
 

@@ -138,11 +138,6 @@ class Promise:
         n_parts = max(len(names), known)
         return Parts(pools, np.ones(known, dtype=np.bool_), np.arange(n_parts), nothing).pad(n_parts)
 
-    def group_names_with(self, fresh: Sequence[str]) -> tuple[str, ...]:
-        """The groups with a threshold first, and then fresh ones without."""
-        known = self.group_names or ()
-        return known + tuple(name for name in fresh if name not in set(known))
-
 
 def _whole_numbers(values: ArrayLike | None, name: str, length: int, minimum: int) -> Ints:
     array = np.asarray(values)

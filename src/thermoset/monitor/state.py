@@ -110,8 +110,7 @@ class Reference:
     def parts(self, kind: PartKind) -> Parts:
         """The promise for each part."""
         if self.own_laws:
-            of_rows = self.promise.kind is not None and self.promise.kind.of_rows
-            return self.promise.group_parts() if of_rows else self.promise.class_parts(self.n_classes)
+            return self.promise.group_parts() if kind == "group" else self.promise.class_parts(self.n_classes)
         nothing = np.zeros(self.n_classes if kind == "class" else 0, dtype=np.int64)
         return Parts(nothing, nothing > 0, nothing, nothing)
 
