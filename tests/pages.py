@@ -1,6 +1,7 @@
 """Pages to look at in a browser, and how to read them."""
 
 import os
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -106,8 +107,8 @@ class Opened(NamedTuple):
             self.page.screenshot(path=Path(_SHOTS) / f"{name}.png", **options)
 
     def texts(self, selector):
-        """Text of everything that a selector finds."""
-        return self.page.locator(selector).all_text_contents()
+        """Text of everything that a selector finds, as it is read: lines of the source are no lines of the page."""
+        return [re.sub("[ \n]+", " ", text).strip(" \n") for text in self.page.locator(selector).all_text_contents()]
 
     def numbers(self):
         """Every number of the page: key to exact value, and what is shown."""
