@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp, xlogy
 
 from thermoset.arrays import Bools, Floats, Ints
-from thermoset.bounds import MOST_ROWS
+from thermoset.bounds import MOST_ROWS, real_number
 from thermoset.errors import InputError
 from thermoset.kernels import NO_WEALTH, CoverageBets, RankBets, Track, Wealth, bet_on_hits, bet_on_ranks
 from thermoset.metrics import Interval, Intervals
@@ -324,7 +324,7 @@ def confidence_sequence(hits: ArrayLike, rows: ArrayLike, delta: float) -> Inter
     """
     h, m = np.broadcast_arrays(*check_counts(hits, rows, names=("hits", "rows")))
     centre: Floats = np.divide(h, m, out=np.full(h.shape, 0.5), where=m > 0)
-    bar = -np.log(delta)
+    bar = -np.log(real_number(delta, "delta", 1e-100, 0.5, "a number from 1e-100 to 0.5", "Try 0.01."))
 
     def end(edge: float) -> Floats:
         inside, outside = centre.copy(), np.full(centre.shape, edge)
