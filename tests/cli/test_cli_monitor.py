@@ -97,7 +97,7 @@ def test_what_cannot_be_is_refused_in_one_line(call, tuned, batches, tmp_path):
     call("monitor", tuned.path, batch, "--state", state, "--delta", "2").assert_refused("delta must be")
     assert list(tmp_path.iterdir()) == []
     state.write_text('{"mine": 1}')
-    call("monitor", tuned.path, batch, "--state", state, "--quiet").assert_refused("is not a state written by")
+    call("monitor", tuned.path, batch, "--state", state, "--quiet").assert_refused("is not a state of a monitor")
     state.write_bytes(b"")
     call("monitor", tuned.path, batch, "--state", state, "--quiet").assert_refused("damaged")
     assert state.read_bytes() == b""

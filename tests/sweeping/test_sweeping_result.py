@@ -143,7 +143,7 @@ def test_infinite_thresholds_survive_tables_and_files(tmp_path):
 
 @pytest.mark.parametrize("name", ["sweep", "sweep.txt", "sweep.npz", ".csv"])
 def test_other_suffixes_are_refused_and_nothing_is_written(result, tmp_path, name):
-    with pytest.raises(InputError, match=r"saved as \.csv or \.parquet; got"):
+    with pytest.raises(InputError, match=r"known: \.csv, \.parquet"):
         result.save(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
