@@ -25,7 +25,8 @@ DEPTH = 64
 _BLOCK = 2**17  # logits that are worked on at a time: temporary arrays of a mebibyte stay in cache
 
 
-Answers, DecidedAnswers = Outputs, DecidedOutputs
+Answers = Outputs
+DecidedAnswers = DecidedOutputs
 """What the module returns, as tensors."""
 
 # `torch.export.save` writes the structure of what a module returns by this name.
