@@ -67,6 +67,7 @@ class EProcess(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     run_length: Count | None = None
     rows: Count = 0
     log_e: LogWealth = 0.0
+    peak: LogWealth = 0.0
     crossed: Count | None = None
     changes: tuple[Count, ...] = ()
     stake: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
@@ -107,6 +108,7 @@ class EProcess(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             self,
             rows=self.rows + rows,
             log_e=float(track.log_e[-1]),
+            peak=max(self.peak, float(track.log_e.max())),
             crossed=self.crossed or (self.rows + 1 + int(above[0]) if len(above) else None),
             changes=(self.changes + tuple((self.rows + 1 + np.flatnonzero(track.alarm)).tolist()))[-MOST_CHANGES:],
             once=tuple(wealth.once.tolist()),
