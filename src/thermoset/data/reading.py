@@ -180,7 +180,7 @@ def _check_shape(shape: tuple[int, ...], name: str) -> None:
 
 
 def one_column(value: Any, name: str) -> NDArray[Any]:
-    """Read one value a row from a list, array, tensor or series; mixed and missing values come as objects."""
+    """Read one value for each row from a list, array, tensor or series; mixed or missing values become objects."""
     if is_instance(value, "pandas", "Series", "Index", "Categorical"):
         return np.asarray(value) if isinstance(value.dtype, np.dtype) else np.asarray(value, dtype=object)
     if is_instance(value, "polars", "Series"):

@@ -42,7 +42,7 @@ class PredictionBlock(NamedTuple):
     members: NDArray[np.int32]
     offsets: NDArray[np.int64]
 
-    def named(self, names: Names) -> tuple[list[Any], list[list[Any]]]:
+    def with_names(self, names: Names) -> tuple[list[Any], list[list[Any]]]:
         """Labels and sets as they are written."""
         labels, members = (
             places.tolist() if names is None else [names[place] for place in places.tolist()]
@@ -299,7 +299,7 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 @contextmanager
 def _csv(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
     def write(rows: Rows) -> None:
-        labels, sets = rows.found.named(layout.names)
+        labels, sets = rows.found.with_names(layout.names)
         columns = [*rows.before, labels, rows.found.confidence.tolist(), rows.found.size.tolist(), map(_encode, sets)]
         for one in rows.after:
             columns += one.T.tolist() if isinstance(one, np.ndarray) else [one]
@@ -315,7 +315,7 @@ def _jsonl(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
     keys = [*layout.before, "label", "confidence", "set", "size", *layout.after]
 
     def write(rows: Rows) -> None:
-        labels, sets = rows.found.named(layout.names)
+        labels, sets = rows.found.with_names(layout.names)
         after = [one.tolist() if isinstance(one, np.ndarray) else one for one in rows.after]
         if layout.n_p is not None and layout.names is not None:
             after[-1] = [dict(zip(layout.names, row, strict=True)) for row in after[-1]]

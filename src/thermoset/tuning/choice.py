@@ -436,7 +436,7 @@ def settings_of(choice: Choice) -> tuple[Alternative, ...]:
 
 
 def alternatives(choice: Choice) -> tuple[Alternative, ...]:
-    """The named settings: the recommended one first, then those to compare it with."""
+    """Settings with a name: the recommended one first, then the others."""
     return tuple(one for one in settings_of(choice) if one.names)
 
 
