@@ -169,9 +169,9 @@ def word(number: float) -> Number:
 def descending_thresholds(score: Floats) -> Floats:
     """The scores at which 2%, 4%, ... of the rows are answered, without repetitions; the last is minus infinity."""
     descending = np.sort(score)[::-1]
-    found = descending[np.ceil(_SHARES * len(score)).astype(np.int64) - 1].astype(np.float64)
-    found[-1] = -np.inf
-    return np.unique(found)[::-1]
+    thresholds = descending[np.ceil(_SHARES * len(score)).astype(np.int64) - 1].astype(np.float64)
+    thresholds[-1] = -np.inf
+    return np.unique(thresholds)[::-1]
 
 
 def count_answers(score: Floats, wrong: Floats | Bools, thresholds: Floats) -> tuple[Ints, Floats]:
@@ -476,10 +476,10 @@ def _risk_of_ranks(score: Floats, right: Bools) -> Floats:
 
     _, place, count = np.unique(score, return_inverse=True, return_counts=True)
     x = ndtri((np.cumsum(count) - count / 2) / len(score))[place]
-    features, found = np.column_stack([np.ones(len(x)), x]), np.zeros(2)
+    features, coefficients = np.column_stack([np.ones(len(x)), x]), np.zeros(2)
     for _ in range(30):
-        p = 1.0 / (1.0 + np.exp(-features @ found))
-        slope = features.T @ (right - p) - 0.1 * found
+        p = 1.0 / (1.0 + np.exp(-features @ coefficients))
+        slope = features.T @ (right - p) - 0.1 * coefficients
         curvature = (features * (p * (1 - p))[:, None]).T @ features + 0.1 * np.eye(2)
-        found = found + np.linalg.solve(curvature, slope)
-    return np.asarray(1.0 / (1.0 + np.exp(features @ found)))
+        coefficients = coefficients + np.linalg.solve(curvature, slope)
+    return np.asarray(1.0 / (1.0 + np.exp(features @ coefficients)))

@@ -9,7 +9,7 @@ from scipy.stats import betabinom
 import thermoset as ts
 from law import generated, law, z_over_splits
 from thermoset.errors import BudgetWarning
-from thermoset.tuning import Search, menu, read_preference, settle
+from thermoset.tuning import Search, menu, read_preference, select
 
 pytestmark = [
     pytest.mark.long,
@@ -49,7 +49,7 @@ def settled(prefer, kinds, calibration, conformal):
         only=np.array(GRID),
         strict=preference.target(ALPHA) is not None,
     )
-    return settle(search, preference)
+    return select(search, preference)
 
 
 def chosen(prefer, *, exact_only=False):

@@ -12,7 +12,7 @@ from on_arrays import estimates_of, top_gaps
 from sites import SCALE, sites
 from thermoset.errors import BudgetWarning, CoverageWarning, InputError
 from thermoset.metrics import noise_floor_of_counts
-from thermoset.tuning import Choice, Search, choose, menu, read_preference, settle
+from thermoset.tuning import Choice, Search, choose, menu, read_preference, select
 from thermoset.tuning.estimates import Engine, Sample, parts_of
 
 pytestmark = pytest.mark.slow
@@ -107,7 +107,7 @@ def test_sites_are_covered_alike_at_the_temperature_that_makes_probabilities_tru
 
 def settled(data, even, prefer="even"):
     given = {"calibration": data, "candidates": (APS,), "calibrated": 3.0, "n_conformal": len(data)}
-    return settle(Search(**given, even=even, only=np.array(GRID)), read_preference(prefer)).setting.temperature
+    return select(Search(**given, even=even, only=np.array(GRID)), read_preference(prefer)).setting.temperature
 
 
 @pytest.mark.parametrize("bias", [0.0, 1.0], ids=["classes alike", "classes differ"])

@@ -10,7 +10,7 @@ import thermoset as ts
 from conftest import real_file
 from thermoset.levels import conformal_rank
 from thermoset.sweeping import Protocol, draw_trial, sweep, temperature_grid
-from thermoset.tuning import Search, choose, read_preference, settle
+from thermoset.tuning import Search, choose, read_preference, select
 
 pytestmark = pytest.mark.long
 
@@ -37,7 +37,7 @@ def swept(name):
 def settled(calibration, prefer, best, n_conformal):
     """The temperature that `choose` chooses, without what it says of it, which takes as long again."""
     search = Search(calibration=calibration, candidates=(ts.Recipe(),), calibrated=best, n_conformal=n_conformal)
-    found = settle(search, read_preference(prefer))
+    found = select(search, read_preference(prefer))
     assert found.met
     return found.setting.temperature
 

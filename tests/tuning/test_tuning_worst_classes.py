@@ -7,12 +7,12 @@ from scipy.stats import beta, chi2
 from thermoset.levels import conformal_rank
 from thermoset.tuning.worst_classes import (
     ClassMisses,
-    looks_worst_limit,
     rate_limit,
     rows_missing,
     tenth_of,
     tenths,
     tenths_by_law,
+    worst_looking_limit,
 )
 
 ALPHA, LAXER, TARGET = "0.06", 0.18, 0.87
@@ -118,10 +118,10 @@ def test_no_tenth_has_a_limit_above_that_of_the_one_that_looks_worst():
     rng = np.random.default_rng(1)
     counts = rng.integers(3, 40, 20).astype(float)
     missed = rng.poisson(0.2 * counts).astype(float)
-    most = looks_worst_limit(missed, counts, 20)
+    most = worst_looking_limit(missed, counts, 20)
     pairs = [(i, j) for i in range(20) for j in range(i)]
     assert all(rate_limit(missed[[i, j]], counts[[i, j]]) <= most + 1e-12 for i, j in pairs)
-    assert looks_worst_limit(missed, counts, 21) == 1.0  # nothing is known of a class without rows
+    assert worst_looking_limit(missed, counts, 21) == 1.0  # nothing is known of a class without rows
 
 
 @pytest.mark.parametrize(

@@ -11,4 +11,4 @@ from .preferences import read_preference as read_preference
 from .search import Search as Search
 from .search import default_grid as default_grid
 from .search import menu as menu
-from .search import settle as settle
+from .search import select as select

@@ -292,9 +292,10 @@ class Choice(AsTable, msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         return TextTable("choice", f"{self.setting.kind}, from {self.n_rows:,} calibration rows", head, tuple(lines))
 
     def frontier_table(self) -> TextTable:
-        """Every setting of the frontier by size, and what the named ones are called."""
+        """Every setting of the frontier once, by size, and what the named ones are called."""
         head = ("", "sets", self.words.gap, "worst tenth", "labels", "empty")
-        lines = [(at.name, at.setting.title, *_cells(at)) for at in sorted(self.frontier, key=lambda at: at.size)]
+        by_size = sorted(settings_of(self), key=lambda one: one.outlook.size)
+        lines = [(one.name, one.outlook.setting.title, *_cells(one.outlook)) for one in by_size]
         return TextTable("frontier", f"Alternatives, from {self.n_rows:,} calibration rows", head, tuple(lines))
 
 
@@ -424,15 +425,15 @@ def settings_of(choice: Choice) -> tuple[Alternative, ...]:
     """
     if not choice.frontier:
         return ()
-    found = [Alternative(("recommended",), choice.outlook, chosen=True)]
+    settings = [Alternative(("recommended",), choice.outlook, chosen=True)]
     for at in sorted(choice.frontier, key=lambda at: at.size):
-        place = next((i for i, one in enumerate(found) if one.outlook.setting == at.setting), None)
+        place = next((i for i, one in enumerate(settings) if one.outlook.setting == at.setting), None)
         names = (at.name,) if at.name else ()
         if place is None:
-            found.append(Alternative(names, at))
-        elif not set(names) <= set(found[place].names):
-            found[place] = replace(found[place], names=(*found[place].names, *names))
-    return tuple(found)
+            settings.append(Alternative(names, at))
+        elif not set(names) <= set(settings[place].names):
+            settings[place] = replace(settings[place], names=(*settings[place].names, *names))
+    return tuple(settings)
 
 
 def alternatives(choice: Choice) -> tuple[Alternative, ...]:

@@ -42,16 +42,15 @@ from thermoset.tuning.estimates import (
 )
 from thermoset.tuning.preferences import AnyPreference, EvenOver, Protect, checked_even, read_preference
 from thermoset.tuning.search import (
-    Found,
     Search,
+    Selection,
     by_halves,
     is_of_paper,
     menu,
     protect,
-    settle,
+    select,
     some_rows,
     subsample,
-    tenths_at,
 )
 from thermoset.tuning.worst_classes import Claims, Tenths, checked_claims
 
@@ -149,7 +148,7 @@ def choose(
         halves=preference.evens_out,
         progress=progress,
     )
-    result = describe(search, preference, settle(search, preference))
+    result = describe(search, preference, select(search, preference))
     if preference.is_about_classes:
         warn_of_missing_parts(search.calibration, even)
     if (doubt := warning_of(result, calibration.n_classes)) is not None:
@@ -167,14 +166,14 @@ def _candidates(recipe: object) -> tuple[Recipe, ...]:
     return tuple(one.change(temperature=1.0) for one in given)
 
 
-def describe(search: Search, preference: AnyPreference, found: Found) -> Choice:
+def describe(search: Search, preference: AnyPreference, selection: Selection) -> Choice:
     """Say what sets will look like at T = 1, at T* and as chosen, and what one could have instead."""
-    curve, pick = found.curve, found.pick
+    curve, pick = selection.curve, selection.pick
     rows = search.calibration
     if search.closed_form:
-        outlooks, comparisons, frontier = _Outlooks(search, preference, found).all
+        outlooks, comparisons, frontier = _Outlooks(search, preference, selection).all
     else:
-        outlooks, comparisons, frontier = (*_slow(search, found), ())
+        outlooks, comparisons, frontier = (*_slow(search, selection), ())
         rows = some_rows(search.calibration, curve.recipe)
     counts = parts_of(rows, search.even).counts
     counts = counts if search.closed_form else -(-counts // 2)  # measured on halves
@@ -183,39 +182,39 @@ def describe(search: Search, preference: AnyPreference, found: Found) -> Choice:
         preference=preference,
         alpha=search.alpha,
         methods=tuple(one.kind for one in search.candidates),
-        met=found.met,
-        sure=_CONFIDENCE if found.claim is not None and found.met else None,
-        claim=found.claim,
-        tied=found.tied,
+        met=selection.met,
+        sure=_CONFIDENCE if selection.claim is not None and selection.met else None,
+        claim=selection.claim,
+        tied=selection.tied,
         peak=None if curve.peak is None else float(curve.temperatures[curve.peak]),
-        spread=None if len(pick.halves) != 2 or found.by_class else (pick.halves[0], pick.halves[1]),
+        spread=None if len(pick.halves) != 2 or selection.by_class else (pick.halves[0], pick.halves[1]),
         outlooks=outlooks,
         comparisons=comparisons,
         frontier=frontier,
-        signal=Signal() if found.by_class else Signal(beats=pick.beats, tried=pick.tried),
+        signal=Signal() if selection.by_class else Signal(beats=pick.beats, tried=pick.tried),
         noise_floor=floor.top_mean,
         noise_floor_95=floor.top_95,
         n_rows=len(search.calibration),
         even=search.even,
-        curve=_curve_in_use(search, found),
+        curve=_curve_in_use(search, selection),
     )
 
 
-def _slow(search: Search, found: Found) -> tuple[tuple[Outlook, ...], tuple[TradeOff, ...]]:
+def _slow(search: Search, selection: Selection) -> tuple[tuple[Outlook, ...], tuple[TradeOff, ...]]:
     """Outlooks of sets without a closed form, and the choice against T = 1 and T*."""
-    temperatures = np.array([1.0, search.calibrated, found.setting.temperature])
+    temperatures = np.array([1.0, search.calibrated, selection.setting.temperature])
     progress = part_of(search.progress, 1, 2)
-    looked, top = by_halves(search.calibration, found.curve.recipe, np.unique(temperatures), progress)
+    measured, top = by_halves(search.calibration, selection.curve.recipe, np.unique(temperatures), progress)
     outlooks = []
     for name, temperature in zip(_NAMES, temperatures, strict=True):
-        j = looked.place(float(temperature))
+        j = measured.place(float(temperature))
         outlooks.append(
             Outlook(
                 name=name,
-                setting=looked.recipe.change(temperature=float(temperature)),
-                size=float(looked.size[j, 0]),
-                size_error=looked.size_error(j),
-                empty_share=float(looked.empty_fifths[j, 0].mean()),
+                setting=measured.recipe.change(temperature=float(temperature)),
+                size=float(measured.size[j, 0]),
+                size_error=measured.size_error(j),
+                empty_share=float(measured.empty_fifths[j, 0].mean()),
                 top_gap=float(top[j]),
             )
         )
@@ -227,49 +226,50 @@ def _slow(search: Search, found: Found) -> tuple[tuple[Outlook, ...], tuple[Trad
 class _Outlooks:
     """What sets with a closed form show, setting by setting: each is measured once."""
 
-    def __init__(self, search: Search, preference: AnyPreference, found: Found) -> None:
-        self.search, self.preference, self.found = search, preference, found
+    def __init__(self, search: Search, preference: AnyPreference, selection: Selection) -> None:
+        self.search, self.preference, self.selection = search, preference, selection
         self._known: dict[Recipe, tuple[Outlook, ClassGaps | None]] = {}
-        gaps = found.curve.gaps
+        gaps = selection.curve.gaps
         self._compares = gaps is not None and not gaps.too_few
 
     @property
     def all(self) -> tuple[tuple[Outlook, ...], tuple[TradeOff, ...], tuple[Outlook, ...]]:
         """T = 1, T* and the choice; the choice against both; and what one could have instead."""
-        curve, chosen = self.found.curve, self.found.setting
+        curve, chosen = self.selection.curve, self.selection.setting
+        offered = self._offer()  # first: it adds rows to what is known of the worst tenth at its temperature
         settings = [curve.recipe.change(temperature=t) for t in (1.0, float(self.search.calibrated))]
         at = [self.at(one, name) for name, one in zip(_NAMES, settings, strict=False)]
-        last, gaps = self._known[chosen] if chosen in self._known else self._measure(chosen, self.found.draws)
+        last, gaps = self._known[chosen] if chosen in self._known else self._measure(chosen)
         size_reach, gap_reach = self._reaches
         at.append(msgspec.structs.replace(last, name=_NAMES[2], reach=size_reach, **self._class_gap(gaps, gap_reach)))
         comparisons = tuple(self._versus(at[2], one) for one in at[:2])
         return (
             self._with_top_gaps(at),
             comparisons,
-            (msgspec.structs.replace(at[2], name="recommended"), *at[:2], *self._others()),
+            (msgspec.structs.replace(at[2], name="recommended"), *at[:2], *self._others(), *offered),
         )
 
-    def at(self, setting: Recipe, name: str, draws: Tenths | None = None) -> Outlook:
-        """What a setting shows; `draws` of its worst tenth, where better ones are known than its rows give."""
+    def at(self, setting: Recipe, name: str) -> Outlook:
+        """What a setting shows."""
         if setting not in self._known:
-            self._known[setting] = self._measure(setting, draws)
+            self._known[setting] = self._measure(setting)
         return msgspec.structs.replace(self._known[setting][0], name=name)
 
-    def _measure(self, setting: Recipe, draws: Tenths | None) -> tuple[Outlook, ClassGaps | None]:
+    def _measure(self, setting: Recipe) -> tuple[Outlook, ClassGaps | None]:
         search = self.search
         if setting.grouping == "class" and (own := search.measured.by_class) is not None:
             j = own.place(setting.temperature)
             size, error = float(own.size[j, 0]), own.size_error(j)
-            worst = _worst_tenth(draws or search.own_tenths())
+            worst = _worst_tenth(search.own_tenths())
             return Outlook(name="", setting=setting, size=size, size_error=error, empty_share=0.0, **worst), None
         one, j = self._source(setting)
         size, error, empty = one.at(j, setting.alpha)
         engine, sample = search.engine, search.engine.sample
-        hits = engine.near_and_far(one.recipe.change(temperature=setting.temperature), setting.alpha)
+        recipe = one.recipe.change(temperature=setting.temperature)
+        hits, draws = engine.near_and_far(recipe, setting.alpha), search.draw_tenths(recipe, setting.alpha)
         measured = (values[None] for values in sample.classes.measure(hits[0]))
         several = len(sample.classes.counts) > 0
         gaps = ClassGaps(sample.classes, float(exact_level(setting.alpha)), *measured) if several else None
-        draws = draws or tenths_at(sample, hits, setting.alpha, search.n_conformal)
         left_out = float((1 - hits[0][engine.labels.is_top]).sum() / len(sample))
         outlook = Outlook(
             name="",
@@ -302,7 +302,7 @@ class _Outlooks:
 
     def _place_on_curve(self, setting: Recipe) -> int | None:
         """The place of a setting among the temperatures of the chosen candidate; None at another level or by class."""
-        curve = self.found.curve
+        curve = self.selection.curve
         same = curve.recipe.change(temperature=setting.temperature) == setting
         return curve.place(setting.temperature) if same else None
 
@@ -312,27 +312,27 @@ class _Outlooks:
         at = np.unique([one.temperature for one in settings if self._place_on_curve(one) is not None])
         if engine.sample.parts.counts.min() < _CARRIED:
             return tuple(outlooks)
-        tops = dict(zip(at.tolist(), engine.top_gaps(self.found.curve.recipe, at).tolist(), strict=True))
+        tops = dict(zip(at.tolist(), engine.top_gaps(self.selection.curve.recipe, at).tolist(), strict=True))
         known = (None if self._place_on_curve(one) is None else tops[one.temperature] for one in settings)
         return tuple(msgspec.structs.replace(one, top_gap=top) for one, top in zip(outlooks, known, strict=True))
 
     @cached_property
     def _reaches(self) -> tuple[float, float]:
         """Standard errors for sizes and class gaps of the choice: more than 1.96 where it was chosen by these."""
-        found, by_hand = self.found, len(self.search.grid) == 1
-        if by_hand or self._place_on_curve(found.setting) is None:
+        selection, by_hand = self.selection, len(self.search.grid) == 1
+        if by_hand or self._place_on_curve(selection.setting) is None:
             return NORMAL, NORMAL
         curves = self.search.measured.curves
         if not self.preference.evens_out:
             every = np.concatenate([one.errors[one.searched, one.level] for one in curves])
             return largest_error(every, two_sided=True), NORMAL
-        curve = found.curve
+        curve = selection.curve
         size_reach = largest_error(curve.errors[curve.searched, curve.level], two_sided=True)
         return size_reach, NORMAL if curve.gaps is None else curve.gaps.at(curve.searched).simultaneous_reach()
 
     def _versus(self, chosen: Outlook, other: Outlook) -> TradeOff:
         """The choice against a temperature of its own candidate; at another level class gaps are not compared."""
-        curve, size = self.found.curve, chosen.size - other.size
+        curve, size = self.selection.curve, chosen.size - other.size
         i, j = self._place_on_curve(chosen.setting), self._place_on_curve(other.setting)
         if i is None or j is None:
             error = NORMAL * float(np.hypot(chosen.size_error, other.size_error))
@@ -347,16 +347,16 @@ class _Outlooks:
         return TradeOff(other.name, other.temperature, size, ends, float(gap), _pair(gap_ends), bool(tells))
 
     def _others(self) -> list[Outlook]:
-        """The most even T-hat of RAPS, sets by class, LAC at stricter levels, and what protection would take."""
-        search, measured, made = self.search, self.search.measured, []
+        """The most even T-hat of RAPS, sets by class, and LAC at stricter levels."""
+        search, measured, others = self.search, self.search.measured, []
         paper = next((one for one in measured.curves if is_of_paper(one.recipe)), None)
         if paper is not None:
             j = read_preference("even").pick(paper).place
-            made.append(self.at(paper.recipe.change(temperature=float(paper.temperatures[j])), "most even T-hat"))
+            others.append(self.at(paper.recipe.change(temperature=float(paper.temperatures[j])), "most even T-hat"))
         if (own := measured.by_class) is not None:
             best = own.recipe.change(temperature=float(own.temperatures[np.argmin(own.size)]))
-            made.append(self.at(best, "Mondrian"))
-        strict, chosen = measured.strict[0], self.found.setting
+            others.append(self.at(best, "Mondrian"))
+        strict, chosen = measured.strict[0], self.selection.setting
         temperature = float(strict.temperatures[np.argmin(np.log(np.maximum(strict.size, 1e-9)).mean(axis=1))])
         if (
             chosen.change(alpha=search.alpha, temperature=1.0) == strict.recipe
@@ -366,15 +366,18 @@ class _Outlooks:
         for factor, level in zip(STRICTER, strict.levels, strict=True):
             if factor in _SHOWN and conformal_rank(search.n_conformal, level) <= search.n_conformal:
                 name = A_STRICTER_ALPHA if factor == _OFFERED else ""
-                made.append(self.at(strict.recipe.change(alpha=level, temperature=temperature), name))
-        target = Protect().target(search.alpha)
-        if target is not None and self.preference.target(search.alpha) is None:
-            n_rows = search.n_conformal if search.conformal is None else len(search.calibration) + len(search.conformal)
-            of_rows = float(Protect().calibration_share(n_rows))  # others than these are conformal there
-            offered = protect(search, target, self.found, round(n_rows * (1 - of_rows)))
-            if offered.met:
-                made.append(self.at(offered.setting, PREFER_PROTECT, offered.draws))
-        return made
+                others.append(self.at(strict.recipe.change(alpha=level, temperature=temperature), name))
+        return others
+
+    def _offer(self) -> list[Outlook]:
+        """What protection would take, where it was not asked for."""
+        search, target = self.search, Protect().target(self.search.alpha)
+        if target is None or self.preference.target(search.alpha) is not None:
+            return []
+        n_rows = search.n_conformal if search.conformal is None else len(search.calibration) + len(search.conformal)
+        of_rows = float(Protect().calibration_share(n_rows))  # others than these are conformal there
+        offered = protect(search, target, self.selection, round(n_rows * (1 - of_rows)))
+        return [self.at(offered.setting, PREFER_PROTECT)] if offered.met else []
 
 
 def _worst_tenth(draws: Tenths) -> dict[str, Any]:
@@ -385,15 +388,15 @@ def _pair(values: Floats) -> tuple[float, float]:
     return float(values[0]), float(values[1])
 
 
-def _curve_in_use(search: Search, found: Found) -> Curve:
+def _curve_in_use(search: Search, selection: Selection) -> Curve:
     """What the chosen kind of sets shows at each temperature; a stricter level than the promised is measured here."""
-    curve, level, own = found.curve, found.setting.alpha, search.measured.by_class if search.closed_form else None
-    if found.by_class and own is not None:
-        curve = own
+    curve, level = selection.curve, selection.setting.alpha
+    if selection.by_class and search.measured.by_class is not None:
+        curve = search.measured.by_class
     shown = np.flatnonzero(curve.searchable)
     if level != curve.recipe.alpha:
-        asked, levels = curve.recipe.change(alpha=level), levels_between(level, AROUND)
-        strict = Request(asked, curve.temperatures[shown], levels, halves=search.halves)
+        recipe, levels = curve.recipe.change(alpha=level), levels_between(level, AROUND)
+        strict = Request(recipe, curve.temperatures[shown], levels, halves=search.halves)
         ((curve, *_), _) = search.engine.measure([strict], search.calibrated)
         shown = np.arange(len(shown))
     gaps = None if curve.gaps is None else curve.gaps.at(shown.tolist()).values

@@ -84,13 +84,13 @@ class ClassSample:
 
     def normals(self, some: slice) -> Floats:
         """Standard normal numbers for some classes, (classes, batches, simulations): the same whoever asks."""
-        found = self._drawn.get(some.start)
-        if found is None:
+        normals = self._drawn.get(some.start)
+        if normals is None:
             rng = stream(self.n_rows, "class gaps", some.start)
-            found = rng.standard_normal((some.stop - some.start, BATCHES, _SIMULATIONS))
+            normals = rng.standard_normal((some.stop - some.start, BATCHES, _SIMULATIONS))
             if len(self.counts) * BATCHES * _SIMULATIONS <= _KEPT:
-                self._drawn[some.start] = found
-        return found
+                self._drawn[some.start] = normals
+        return normals
 
     def too_few(self, alpha: float) -> bool:
         """Whether the rows are too few for anything to be said of class gaps with confidence."""
@@ -191,8 +191,8 @@ class ClassGaps:
             moved[2] += np.einsum("cts,c->ts", noise, shares[some])
             moved[3] += np.einsum("cts,c->ts", noise, weights[some])
         along, squared, shift, mean = moved  # the threshold takes the mean of all rows back from every class
-        found: Floats = 2 * (along - shift * self._mean(gaps)[:, None]) + squared - 2 * shift * mean + shift**2
-        return found - self._mean(self._conditional_variance(variance))[:, None]
+        errors: Floats = 2 * (along - shift * self._mean(gaps)[:, None]) + squared - 2 * shift * mean + shift**2
+        return errors - self._mean(self._conditional_variance(variance))[:, None]
 
     def intervals(self, reach: float = NORMAL) -> Floats:
         """Intervals of the class gaps, (settings, 2): gaps that make what was seen no exception.

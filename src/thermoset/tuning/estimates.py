@@ -334,8 +334,8 @@ def largest_error(errors: Floats, *, two_sided: bool = False, confidence: float 
     if not len(known):
         return NORMAL if two_sided else 1.645
     drawn = stream(0, "errors of sizes").standard_normal((known.shape[1], _SIMULATIONS))
-    found = np.einsum("tg,gs->ts", known, drawn)
-    return float(np.quantile((np.abs(found) if two_sided else found).max(axis=0), confidence))
+    simulated = np.einsum("tg,gs->ts", known, drawn)
+    return float(np.quantile((np.abs(simulated) if two_sided else simulated).max(axis=0), confidence))
 
 
 def _least(values: Floats, among: NDArray[np.bool_]) -> int:
@@ -414,11 +414,11 @@ class Engine:
             ],
             progress=part_of(self._progress, 1, 2),
         )  # fmt: skip
-        found = [
+        estimates = [
             self._estimates(one, of, sums[2 * k] / _UNIT, sums[2 * k + 1] / _UNIT / np.bincount(fifth))
             for k, (one, of) in enumerate(zip(requests, solved, strict=True))
         ]
-        return found, None if by_class is None else self._of_classes(by_class, sums[-1] / _UNIT)
+        return estimates, None if by_class is None else self._of_classes(by_class, sums[-1] / _UNIT)
 
     def _solve_request(self, request: Request) -> "_Solved":
         """Thresholds of one request, and what hits show, temperature by temperature."""
@@ -485,13 +485,13 @@ class Engine:
         for j in self._places(request.temperatures):
             with np.errstate(under="ignore"):
                 likely = np.exp(self.labels.gap / self.labels.temperatures[j]) / (1.0 + self._rest(j))
-            found = np.zeros((_RESAMPLED, n_classes))
+            draws = np.zeros((_RESAMPLED, n_classes))
             for c in np.flatnonzero(ranks <= in_use):
                 # Of so many scores drawn from those of a class, the order statistic of one rank: a Beta places it.
                 place = rng.beta(in_use[c] + 1 - ranks[c], ranks[c], _RESAMPLED)
                 mine = np.sort(likely[order[first[c] : first[c] + counts[c]]])
-                found[:, c] = mine[np.minimum((counts[c] * place).astype(np.int64), counts[c] - 1)]
-            cuts.append(found)
+                draws[:, c] = mine[np.minimum((counts[c] * place).astype(np.int64), counts[c] - 1)]
+            cuts.append(draws)
         return np.array(cuts)
 
     def _of_classes(self, request: Request, sums: Floats) -> Estimates:
@@ -516,7 +516,7 @@ class Engine:
         """TopCovGap of all rows, each half with the threshold of the other and drawn u; mean over random halvings."""
         sample, n, half = self.sample, len(self.sample), len(self.sample) // 2
         k, n_parts = conformal_rank(half, recipe.alpha), len(sample.parts.names)
-        counts, found = sample.counts.astype(np.int64), np.zeros(len(temperatures))
+        counts, total = sample.counts.astype(np.int64), np.zeros(len(temperatures))
         # As many places as TopCovGap adds up, so that the sum is rounded as if every class had one.
         places = (0, max(n_parts // 20 - len(counts), 0))
         for t in range(_HALVINGS):
@@ -529,8 +529,8 @@ class Engine:
                     q = np.partition(scores[fitted], k - 1)[k - 1] if k <= half else complex(np.inf, np.inf)
                     inside[judged] = scores[judged] <= q
                 gaps = coverage_gaps(np.bincount(sample.place[inside], minlength=len(counts)), counts, recipe.alpha)
-                found[at] += top_gap(np.pad(gaps, places, constant_values=np.nan)[None], n_parts)[0]
-        return found / _HALVINGS
+                total[at] += top_gap(np.pad(gaps, places, constant_values=np.nan)[None], n_parts)[0]
+        return total / _HALVINGS
 
 
 def own_ranks(counts: Ints, n_conformal: int, alpha: Alpha) -> tuple[Ints, Ints]:

@@ -47,10 +47,10 @@ from thermoset.tuning.worst_classes import (
     Claims,
     Tenths,
     guess_worst,
-    looks_worst_limit,
     rows_missing,
     tenths,
     tenths_by_law,
+    worst_looking_limit,
 )
 from thermoset.uniforms import stream
 
@@ -181,12 +181,12 @@ class Search:
             usual = np.unique(self.grid[np.abs(self.grid[:, None] - usual).argmin(axis=0)])
         own_levels = Request(plain.change(grouping="class"), usual, (self.alpha,))
         by_class = own_levels if self._can_go_by_class else None
-        found, own = engine.measure(requests, self.calibrated, by_class)
+        estimates, own = engine.measure(requests, self.calibrated, by_class)
         curves = [
             replace(one, allowed=np.isin(one.temperatures, self.grid), kinds=len(self.candidates))
-            for one in found[: len(self.candidates)]
+            for one in estimates[: len(self.candidates)]
         ]
-        return Measured(curves, found[len(self.candidates) :], own)
+        return Measured(curves, estimates[len(self.candidates) :], own)
 
     @property
     def _can_go_by_class(self) -> bool:
@@ -196,6 +196,28 @@ class Search:
             return False  # by group, new rows would need a group: the user must ask for that
         needed = max(_ROWS_BY_CLASS, rows_needed(self.alpha))
         return int(self.own_ranks()[0].min()) >= needed and tops_of(self.calibration) is None
+
+    def all_rows(self, temperature: float) -> Engine:
+        """All labelled rows at one temperature: these decide how strict the level must be to protect hard classes."""
+        if self.conformal is None:
+            return self.engine
+        if temperature not in self._all_rows:
+            rows = subsample(self.calibration.concatenate(self.conformal), self.seed, self.even)
+            n = len(self.calibration) + len(self.conformal)
+            self._all_rows[temperature] = Engine(Sample(rows, self.even, self.seed), np.array([temperature]), n)
+        return self._all_rows[temperature]
+
+    @cached_property
+    def _all_rows(self) -> dict[float, Engine]:
+        return {}
+
+    def draw_tenths(self, recipe: Recipe, level: Alpha) -> Tenths:
+        """Draws of the worst and best tenth of classes at a level: from all rows at a temperature that has a claim.
+
+        So a claim and the levels next to it rest on the same rows.
+        """
+        engine = self._all_rows.get(recipe.temperature, self.engine)
+        return tenths_at(engine.sample, engine.near_and_far(recipe, level), level, engine.n_conformal)
 
     def own_ranks(self, n_conformal: int | None = None) -> tuple[Ints, Ints]:
         """The conformal rows that classes will have, and the ranks of their thresholds."""
@@ -223,11 +245,10 @@ class Measured:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Selection:
     """What was chosen: a setting with its temperature and level, and what the choice rests on.
 
-    curve : the estimates of its candidate at the promised level; draws : of the worst and best tenth of classes, where
-    all rows gave them.
+    curve : the estimates of its candidate at the promised level.
     """
 
     setting: Recipe
@@ -236,7 +257,6 @@ class Found:
     met: bool = True
     tied: bool = False
     claim: Claim | None = None
-    draws: Tenths | None = None
 
     @property
     def by_class(self) -> bool:
@@ -249,7 +269,7 @@ def is_of_paper(recipe: Recipe) -> bool:
     return recipe.score == RAPS() and recipe.randomized
 
 
-def settle(search: Search, preference: Preference) -> Found:
+def select(search: Search, preference: Preference) -> Selection:
     """What is chosen, without a description."""
     _check(search, preference)
     if not search.closed_form:
@@ -265,16 +285,16 @@ def settle(search: Search, preference: Preference) -> Found:
         curves, picks = map(list, zip(*((c, p) for c, p in zip(curves, picks, strict=True) if p.met), strict=True))
     if not preference.evens_out:
         return _smallest(curves, picks)
-    found = _most_even(curves, picks)
-    return _more_even_by_class(search, found) if preference.may_go_by_class else found
+    selection = _most_even(curves, picks)
+    return _more_even_by_class(search, selection) if preference.may_go_by_class else selection
 
 
-def _of_pick(curve: Estimates, pick: Pick, *, tied: bool = False) -> Found:
+def _of_pick(curve: Estimates, pick: Pick, *, tied: bool = False) -> Selection:
     setting = curve.recipe.change(temperature=float(curve.temperatures[pick.place]))
-    return Found(setting, curve, pick, met=pick.met, tied=tied)
+    return Selection(setting, curve, pick, met=pick.met, tied=tied)
 
 
-def _smallest(curves: Sequence[Estimates], picks: Sequence[Pick]) -> Found:
+def _smallest(curves: Sequence[Estimates], picks: Sequence[Pick]) -> Selection:
     """The candidate with the smallest sets; the first one unless that is larger beyond the error of all at once."""
     size = [one.size[pick.place, one.level] for one, pick in zip(curves, picks, strict=True)]
     best = int(np.argmin(size))
@@ -287,7 +307,7 @@ def _smallest(curves: Sequence[Estimates], picks: Sequence[Pick]) -> Found:
     return _of_pick(curves[best], picks[best])
 
 
-def _most_even(curves: Sequence[Estimates], picks: Sequence[Pick]) -> Found:
+def _most_even(curves: Sequence[Estimates], picks: Sequence[Pick]) -> Selection:
     """The smallest sets of those that the rows cannot tell from the most even ones; LAC at T = 1 is one of them."""
     if len(curves) == 1:
         return _of_pick(curves[0], picks[0])
@@ -313,22 +333,22 @@ def _most_even(curves: Sequence[Estimates], picks: Sequence[Pick]) -> Found:
     return _of_pick(curve, alone, tied=chosen != best)
 
 
-def _more_even_by_class(search: Search, found: Found) -> Found:
+def _more_even_by_class(search: Search, selection: Selection) -> Selection:
     """Thresholds by class, where their law shows that they are more even, or that they are as even and smaller."""
     own = search.measured.by_class
-    if own is None or found.curve.gaps is None or found.curve.gaps.too_few:
-        return found
+    if own is None or selection.curve.gaps is None or selection.curve.gaps.too_few:
+        return selection
     counts, ranks = search.own_ranks()
     mean, level = ranks / (counts + 1), 1 - float(exact_level(search.alpha))
     gap = float(np.sqrt(np.mean(mean * (1 - mean) / (counts + 2) + (mean - level) ** 2)))
-    low, high = found.curve.gaps.at([found.pick.place]).intervals()[0]
-    smaller = own.size.min() < found.curve.size[found.pick.place, found.curve.level]
-    return _by_class(found, own) if gap < low or (gap < high and smaller) else found
+    low, high = selection.curve.gaps.at([selection.pick.place]).intervals()[0]
+    smaller = own.size.min() < selection.curve.size[selection.pick.place, selection.curve.level]
+    return _by_class(selection, own) if gap < low or (gap < high and smaller) else selection
 
 
-def _by_class(found: Found, own: Estimates) -> Found:
+def _by_class(selection: Selection, own: Estimates) -> Selection:
     setting = own.recipe.change(temperature=float(own.temperatures[np.argmin(own.size)]))
-    return replace(found, setting=setting, tied=False, met=True)
+    return replace(selection, setting=setting, tied=False, met=True)
 
 
 def _check(search: Search, preference: Preference) -> None:
@@ -366,43 +386,36 @@ def _check(search: Search, preference: Preference) -> None:
 # ---- protection of hard classes --------------------------------------------------------------------------------------
 
 
-def protect(search: Search, target: float, plain: Found, n_own: int | None = None) -> Found:
+def protect(search: Search, target: float, plain: Selection, n_own: int | None = None) -> Selection:
     """The smallest sets with a claim about hard classes; `plain`, and not met, where none can be made.
 
     n_own : conformal rows that thresholds by class would have, if not those of the search.
     """
-    n, engine = search.n_conformal, search.engine
-    rows = search.calibration
+    counts = parts_of(search.calibration, search.even).counts
     if search.conformal is not None:
-        rows, n = (
-            subsample(rows.concatenate(search.conformal), search.seed, search.even),
-            len(rows) + len(search.conformal),
-        )
-    claim = Claim(claims=search.claims, shortage=rows_missing(parts_of(rows, search.even).counts))
+        counts = counts + parts_of(search.conformal, search.even).counts
+    claim = Claim(claims=search.claims, shortage=rows_missing(counts))
     tried = [] if claim.shortage else _finalists(search, target)
-    levels = [laxest(search, engine, recipe, target, search.n_conformal) for recipe in tried]
+    levels = [laxest(search, search.engine, recipe, target) for recipe in tried]
     sizes = [_size(search, recipe, level) for recipe, level in zip(tried, levels, strict=True)]
     own = search.measured.by_class
-    if tried and own is not None and own.size.min() < min(sizes):
-        draws = search.own_tenths(n_own)
-        if float((draws.worst >= target).mean()) >= _CONFIDENCE:
-            return replace(_by_class(plain, own), claim=claim, draws=draws)
+    smaller = tried and own is not None and own.size.min() < min(sizes)
+    if own is not None and smaller and float((search.own_tenths(n_own).worst >= target).mean()) >= _CONFIDENCE:
+        return replace(_by_class(plain, own), claim=claim)
     if tried:
         best = int(np.argmin(sizes))
         recipe, level = tried[best], levels[best]
         if search.conformal is not None:
-            engine = Engine(Sample(rows, search.even, search.seed), np.array([recipe.temperature]), n)
-            level = laxest(search, engine, recipe, target, n)
+            level = laxest(search, search.all_rows(recipe.temperature), recipe, target)
         if level is not None:
             curve = next(one for one in search.measured.curves if one.recipe == recipe.change(temperature=1.0))
-            draws = tenths_at(engine.sample, engine.near_and_far(recipe, level), level, n)
-            return Found(recipe.change(alpha=level), curve, Pick(0), claim=claim, draws=draws)
+            return Selection(recipe.change(alpha=level), curve, Pick(0), claim=claim)
     return replace(plain, met=False, claim=claim)
 
 
 def _finalists(search: Search, target: float) -> list[Recipe]:
     """Each candidate at the temperature with the smallest sets by a guess, LAC above T*, and the first at T = 1."""
-    made: list[Recipe] = []
+    finalists: list[Recipe] = []
     margin = _MARGIN / float(np.sqrt(len(search.calibration)))
     for recipe in search.candidates:
         strict = search.measured.strict_of(recipe)
@@ -412,10 +425,10 @@ def _finalists(search: Search, target: float) -> list[Recipe]:
         sizes = _guessed_sizes(strict, search.engine.sample.counts, target) * (1 + margin * away)
         if search.only is not None:
             sizes = np.where(np.isin(strict.temperatures, search.only), sizes, np.inf)
-        made.append(recipe.change(temperature=float(strict.temperatures[np.argmin(sizes)])))
+        finalists.append(recipe.change(temperature=float(strict.temperatures[np.argmin(sizes)])))
         if recipe == search.candidates[0] and search.only is None and strict.one is not None:
-            made.append(recipe.change(temperature=1.0))
-    return list(dict.fromkeys(made))
+            finalists.append(recipe.change(temperature=1.0))
+    return list(dict.fromkeys(finalists))
 
 
 def _guessed_sizes(strict: Estimates, counts: Floats, target: float) -> Floats:
@@ -441,9 +454,9 @@ def _size(search: Search, recipe: Recipe, level: str | None) -> float:
     return handicap * strict.at(strict.place(recipe.temperature), level)[0]
 
 
-def laxest(search: Search, engine: Engine, recipe: Recipe, target: float, n_threshold: int) -> str | None:
+def laxest(search: Search, engine: Engine, recipe: Recipe, target: float) -> str | None:
     """The laxest level that supports the claim, as far as the rows give finite thresholds; None if none does."""
-    sample, most = engine.sample, 1 - target
+    sample, n_threshold, most = engine.sample, engine.n_conformal, 1 - target
     if rows_missing(sample.parts.counts):
         return None
     factors = [_STEP**i for i in range(int(np.log(_STRICTEST) / np.log(_STEP)))]
@@ -455,8 +468,8 @@ def laxest(search: Search, engine: Engine, recipe: Recipe, target: float, n_thre
         hits = engine.near_and_far(recipe, level)
         misses = sample.misses(hits)
         if search.claims == "distribution-free":
-            return looks_worst_limit(misses.near, misses.counts, misses.n_classes) > most
-        if sample.cross_check.look(1 - hits[0])[1] > most:
+            return worst_looking_limit(misses.near, misses.counts, misses.n_classes) > most
+        if sample.cross_check.estimate(1 - hits[0])[1] > most:
             return True
         return float((tenths(misses, level, n_threshold, search.seed).worst >= target).mean()) < SURE
 
@@ -476,7 +489,7 @@ def tenths_at(sample: Sample, hits: Floats, level: Alpha, n_threshold: int) -> T
     hopeful: its lower draws are moved to the limit of the cross-check, and the middle ones to its estimate.
     """
     draws = tenths(sample.misses(hits), level, n_threshold, sample.seed)
-    rate, limit = sample.cross_check.look(1 - hits[0])
+    rate, limit = sample.cross_check.estimate(1 - hits[0])
     share = np.argsort(np.argsort(draws.worst, kind="stable"), kind="stable") / max(len(draws.worst) - 1, 1)
     most = np.interp(share, (0.05, 0.5, 0.95), (1 - limit, 1 - rate, 1.0), left=1 - limit)
     return Tenths(np.maximum(np.minimum(draws.worst, most), 0.0), draws.best)
@@ -510,7 +523,7 @@ def by_halves(
     size, loss = values["avg_size"], values["avg_coverage_gap"]
     loss = np.concatenate([loss.mean(axis=1, keepdims=True), loss], axis=1)
     spread = size.std(axis=1, ddof=1)
-    made = Estimates(
+    estimates = Estimates(
         recipe=recipe,
         temperatures=temperatures,
         levels=(recipe.alpha,),
@@ -519,7 +532,7 @@ def by_halves(
         empty_fifths=values["empty_share"].mean(axis=1)[:, None, None],
         losses=loss,
     )
-    return made, values["top_coverage_gap"].mean(axis=1)
+    return estimates, values["top_coverage_gap"].mean(axis=1)
 
 
 def some_rows(data: Logits, recipe: Recipe) -> Logits:

@@ -136,8 +136,8 @@ def _negative_binomial(misses: Floats, mean: Floats, shape: float | Floats) -> F
     """Log-likelihood of Poisson counts whose rates have gamma laws, but for what depends on the counts alone."""
     mean = np.maximum(mean, 1e-12)
     both = np.log(shape + mean)
-    found: Floats = gammaln(misses + shape) - gammaln(shape) + shape * (np.log(shape) - both)
-    return np.asarray(found + misses * (np.log(mean) - both))
+    fit: Floats = gammaln(misses + shape) - gammaln(shape) + shape * (np.log(shape) - both)
+    return np.asarray(fit + misses * (np.log(mean) - both))
 
 
 def _draw(fit: Floats, rng: np.random.Generator, draws: int) -> Ints:
@@ -199,12 +199,12 @@ class CrossCheck:
         rng = stream(seed, "halves of claims", len(place))
         self._halves = [rng.permutation(len(place)) % 2 for _ in range(_HALVINGS)]
 
-    def look(self, near: Floats) -> tuple[float, float]:
+    def estimate(self, near: Floats) -> tuple[float, float]:
         """Its miss rate and the upper 95% limit of that, from the probability that each row is outside its set.
 
         Means over both ways of all halvings.
         """
-        n, tenth, found = self._n, tenth_of(self._n), []
+        n, tenth, rates = self._n, tenth_of(self._n), []
         for half in self._halves:
             cell = half * n + self._place
             counts = np.bincount(cell, minlength=2 * n).reshape(2, n)
@@ -215,8 +215,8 @@ class CrossCheck:
                 rate = (missed[named] + _NAMING * average) / (counts[named] + _NAMING)
                 worst = np.argsort(np.where(known, -rate, np.inf), kind="stable")[: min(tenth, int(known.sum()))]
                 mine, rows = missed[counted][worst], counts[counted][worst]
-                found.append((float((mine / rows).mean()), rate_limit(mine, rows)))
-        rate_seen, limit = np.mean(found, axis=0).tolist()
+                rates.append((float((mine / rows).mean()), rate_limit(mine, rows)))
+        rate_seen, limit = np.mean(rates, axis=0).tolist()
         return rate_seen, limit
 
 
@@ -230,7 +230,7 @@ def rate_limit(missed: Floats, counts: Floats | Ints) -> float:
     return _weighted_limit(float((weight * missed).sum()), float((weight**2 * missed).sum()), *event)
 
 
-def looks_worst_limit(missed: Floats, counts: Floats, n_classes: int) -> float:
+def worst_looking_limit(missed: Floats, counts: Floats, n_classes: int) -> float:
     """An upper limit of `rate_limit` over all tenths of the classes; 1 where some class has no rows."""
     if len(counts) < n_classes:
         return 1.0

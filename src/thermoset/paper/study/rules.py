@@ -41,7 +41,7 @@ from thermoset.sweeping.engine import LabelParts, Misses, Trials, class_threshol
 from thermoset.sweeping.expectations import expected_hits, expected_sizes, solve_thresholds
 from thermoset.sweeping.job import SweepJob, run, set_counts
 from thermoset.sweeping.protocol import Split, draw_trials
-from thermoset.tuning import Search, menu, read_preference, settle
+from thermoset.tuning import Search, menu, read_preference, select
 from thermoset.uniforms import stream
 
 PENALTIES = (0.001, 0.01, 0.1, 0.2, 0.5)
@@ -196,7 +196,7 @@ def choose_jointly(given: CalibrationRows, prefer: str) -> Way:
         strict=preference.target(given.alpha) is not None,
         by_class=False,
     )
-    setting = settle(search, preference).setting
+    setting = select(search, preference).setting
     return Way(setting.temperature, (setting.score,), (setting.alpha,))
 
 
@@ -239,7 +239,7 @@ def our_choices(data: Logits, found: Measured, settings: Settings, trials: dict[
         star = float(found.trial_nll[t])
         search = Search(calibration=data.take(rows), candidates=(recipe,), calibrated=star, n_conformal=len(rows))
         asked = [prefer for prefer, count in trials.items() if t < count]
-        return {prefer: settle(search, read_preference(prefer)).setting.temperature for prefer in asked}
+        return {prefer: select(search, read_preference(prefer)).setting.temperature for prefer in asked}
 
     chosen = _in_trials(data, settings, max(trials.values()), choose)
     return {prefer: np.array([one[prefer] for one in chosen[:count]]) for prefer, count in trials.items()}
