@@ -182,15 +182,14 @@ class ClassGaps:
     def errors(self, gap: float | Floats) -> Floats:
         """Simulated errors of `squares`, (temperatures, simulations), in a population with such a class gap."""
         gaps, variance = self._population(gap)
-        weights, shares, deviation = self.sample.weights, self.sample.shares, np.sqrt(variance)
-        moved = np.zeros((4, len(gaps), _SIMULATIONS))
-        for some, of_length_1 in self._few_noises or self._noises():
-            noise = of_length_1 * deviation.T[some, :, None]
-            moved[0] += np.einsum("cts,c,tc->ts", noise, weights[some], gaps[:, some])
-            moved[1] += np.einsum("cts,cts,c->ts", noise, noise, weights[some])
-            moved[2] += np.einsum("cts,c->ts", noise, shares[some])
-            moved[3] += np.einsum("cts,c->ts", noise, weights[some])
-        along, squared, shift, mean = moved  # the threshold takes the mean of all rows back from every class
+        weights, deviation = self.sample.weights, np.sqrt(variance)
+        linear = np.stack([weights * gaps, np.broadcast_to(self.sample.shares, gaps.shape), weights + 0 * gaps])
+        linear *= deviation
+        sums, squared = np.zeros((3, len(gaps), _SIMULATIONS)), np.zeros((len(gaps), _SIMULATIONS))
+        for some, noise in self._few_noises or self._noises():
+            sums += np.einsum("ktc,cts->kts", linear[..., some], noise)
+            squared += np.einsum("tc,cts->ts", (weights * variance)[:, some], noise**2)
+        along, shift, mean = sums  # the threshold takes the mean of all rows back from every class
         errors: Floats = 2 * (along - shift * self._mean(gaps)[:, None]) + squared - 2 * shift * mean + shift**2
         return errors - self._mean(self._conditional_variance(variance))[:, None]
 

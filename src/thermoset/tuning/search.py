@@ -63,6 +63,7 @@ _ABOVE = 1.3  # times T*: sets at stricter levels are about as small there as an
 _ENOUGH, _ENOUGH_OF_CLASS = 100_000, 20  # calibration rows that a choice looks at, or so many for each class
 _ROWS_BY_CLASS = 40  # conformal rows of each class from which on thresholds by class are a candidate
 _STEP, _STRICTEST = 0.94, 0.004  # of the levels tried for a claim, as multiples of alpha
+_NEAR = 4  # steps from a guess within which such a level mostly lies
 _MARGIN = 6.0  # over the root of the number of rows: by how much another score must beat LAC under a claim
 _CONFIDENCE = 0.95
 _SLOW_TRIALS, _SLOW_ROWS = 5, 5_000  # sets without a closed form cost a fit and a prediction each
@@ -396,7 +397,9 @@ def protect(search: Search, target: float, plain: Selection, n_own: int | None =
         counts = counts + parts_of(search.conformal, search.even).counts
     claim = Claim(claims=search.claims, shortage=rows_missing(counts))
     tried = [] if claim.shortage else _finalists(search, target)
-    levels = [laxest(search, search.engine, recipe, target) for recipe in tried]
+    levels: list[str | None] = []
+    for recipe in tried:
+        levels.append(laxest(search, search.engine, recipe, target, guess=levels[-1] if levels else None))
     sizes = [_size(search, recipe, level) for recipe, level in zip(tried, levels, strict=True)]
     own = search.measured.by_class
     smaller = tried and own is not None and own.size.min() < min(sizes)
@@ -406,7 +409,7 @@ def protect(search: Search, target: float, plain: Selection, n_own: int | None =
         best = int(np.argmin(sizes))
         recipe, level = tried[best], levels[best]
         if search.conformal is not None:
-            level = laxest(search, search.all_rows(recipe.temperature), recipe, target)
+            level = laxest(search, search.all_rows(recipe.temperature), recipe, target, guess=level)
         if level is not None:
             curve = next(one for one in search.measured.curves if one.recipe == recipe.change(temperature=1.0))
             return Selection(recipe.change(alpha=level), curve, Pick(0), claim=claim)
@@ -454,8 +457,11 @@ def _size(search: Search, recipe: Recipe, level: str | None) -> float:
     return handicap * strict.at(strict.place(recipe.temperature), level)[0]
 
 
-def laxest(search: Search, engine: Engine, recipe: Recipe, target: float) -> str | None:
-    """The laxest level that supports the claim, as far as the rows give finite thresholds; None if none does."""
+def laxest(search: Search, engine: Engine, recipe: Recipe, target: float, guess: str | None) -> str | None:
+    """The laxest level that supports the claim, as far as the rows give finite thresholds; None if none does.
+
+    guess : a level near which it is looked for first.
+    """
     sample, n_threshold, most = engine.sample, engine.n_conformal, 1 - target
     if rows_missing(sample.parts.counts):
         return None
@@ -473,13 +479,12 @@ def laxest(search: Search, engine: Engine, recipe: Recipe, target: float) -> str
             return True
         return float((tenths(misses, level, n_threshold, search.seed).worst >= target).mean()) < SURE
 
-    if not ladder or fails(ladder[-1]):
-        return None
-    low, high = 0, len(ladder) - 1  # the stricter, the surer
+    around = [ladder.index(guess) + d for d in (0, -_NEAR, _NEAR)] if guess in ladder else []
+    low, high = 0, len(ladder)  # the stricter, the surer
     while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if fails(ladder[middle]) else (low, middle)
-    return ladder[high]
+        place = next((i for i in around if low <= i < high), (low + high) // 2)
+        low, high = (place + 1, high) if fails(ladder[place]) else (low, place)
+    return ladder[high] if high < len(ladder) else None
 
 
 def tenths_at(sample: Sample, hits: Floats, level: Alpha, n_threshold: int) -> Tenths:
