@@ -207,6 +207,11 @@ class Logits:
         made._set(rows, labels, classes, groups, input_kind)
         return made
 
+    def _with(self, **parts: Any) -> Self:
+        """The same but for some parts, which have been checked."""
+        own = {name.removeprefix("_"): getattr(self, name) for name in Logits.__slots__}
+        return self.from_checked(**own | parts)
+
     def _set(
         self, rows: Any, labels: Ints | None, classes: tuple[str, ...] | None, groups: Groups | None, input_kind: str
     ) -> None:
@@ -266,12 +271,15 @@ class Logits:
         """
         for start in range(0, self.n_rows, step):
             rows = slice(start, min(start + step, self.n_rows))
-            yield rows, self._rows[rows]
+            yield rows, self._block(rows)
 
     def head(self, n_rows: int) -> Block:
         """The first rows, at most so many, (n, C)."""
-        first: Block = self._rows[:n_rows]
-        return first
+        return self._block(slice(0, n_rows))
+
+    def _block(self, rows: slice) -> Block:
+        block: Block = self._rows[rows]
+        return block
 
     def within_budget(self) -> "Logits":
         """The same rows, in memory if they are stored and take a small part of the memory budget."""
@@ -311,7 +319,7 @@ class Logits:
     def _select(self, index: Any) -> "Logits":
         labels = None if self.labels is None else self.labels[index]
         groups = None if self.groups is None else self.groups.take(index)
-        return self.from_checked(self._take_rows(index), labels, self.classes, groups, self.input_kind)
+        return self._with(rows=self._take_rows(index), labels=labels, groups=groups)
 
     def _take_rows(self, index: Any) -> Any:
         return np.ascontiguousarray(self._rows[index])
@@ -325,7 +333,7 @@ class Logits:
         given = {name: column for column, name in enumerate(self.classes or ())}
         order = np.array([given[name] for name in classes])
         labels = None if self.labels is None else np.argsort(order)[self.labels]
-        return self.from_checked(self._reordered_rows(order), labels, tuple(classes), self.groups, self.input_kind)
+        return self._with(rows=self._reordered_rows(order), labels=labels, classes=tuple(classes))
 
     def _reordered_rows(self, order: Ints) -> Any:
         return np.ascontiguousarray(self._rows[:, order])
@@ -342,11 +350,11 @@ class Logits:
 
     def labelled(self, labels: Ints) -> Self:
         """The same rows with labels, which have been checked."""
-        return self.from_checked(self._rows, labels, self.classes, self.groups, self.input_kind)
+        return self._with(labels=labels)
 
     def with_groups(self, groups: Groups) -> Self:
         """The same rows with groups, which have been checked."""
-        return self.from_checked(self._rows, self.labels, self.classes, groups, self.input_kind)
+        return self._with(groups=groups)
 
     def concatenate(self, other: "Logits") -> "Logits":
         """These labelled rows and then the others; both must have the same classes, and groups if one of them has.

@@ -5,7 +5,7 @@
 TopLogits(1 rows x 10 classes, the 4 largest, float64, labelled)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -217,15 +217,9 @@ class TopLogits(Logits):
             )
         return self._rows.complete()
 
-    def blocks(self, step: int) -> Iterator[tuple[slice, Block]]:
-        """Completed rows, at most `step` at a time, each with its place; see `logits`."""
-        for start in range(0, self.n_rows, step):
-            place = slice(start, min(start + step, self.n_rows))
-            yield place, self._rows.part(place).complete()
-
-    def head(self, n_rows: int) -> Block:
-        """The first rows, completed, at most so many, (n, C)."""
-        return self._rows.part(slice(0, n_rows)).complete()
+    def _block(self, rows: slice) -> Block:
+        """Completed rows; see `logits`."""
+        return self._rows.part(rows).complete()
 
     def _reordered_rows(self, order: Ints) -> TopRows:
         logits, indices = _in_descending_order(self._rows.logits, np.argsort(order)[self._rows.indices])
@@ -241,7 +235,7 @@ class TopLogits(Logits):
                 "state the same sums of the others."
             )
         rows = TopRows.concatenate([self._rows, other._rows])
-        return self.from_checked(rows, labels, self.classes, groups, self.input_kind)
+        return self._with(rows=rows, labels=labels, groups=groups)
 
     @property
     def _layout(self) -> tuple[object, ...]:

@@ -303,13 +303,20 @@ def _argument_for(shard: Shard) -> Any:
 
 def _blocks(given: Any, rows: slice | NDArray[np.int64]) -> Iterator[tuple[slice, Block]]:
     """The rows of a task, block by block, with their places among them."""
-    given, f = given if isinstance(given, tuple) else (given, None)
-    block = given[rows] if isinstance(given, np.ndarray) else Piece(given, rows, slice(0, 0)).read()
-    block = block if f is None else f(block)
+    block = _read(given, rows)
     step = block_rows(block.shape[1])
     for first in range(0, len(block), step):
         some = block[first : first + step]
         yield slice(first, first + len(some)), some
+
+
+def _read(given: Any, rows: slice | NDArray[np.int64]) -> Block:
+    """Rows of an array, of a shard, or of either with what is made of them."""
+    if isinstance(given, tuple):
+        inner, f = given
+        changed: Block = f(_read(inner, rows))
+        return changed
+    return given[rows] if isinstance(given, np.ndarray) else Piece(given, rows, slice(0, 0)).read()
 
 
 def _map(given: Any, rows: slice | NDArray[np.int64], task: Task) -> list[tuple[slice, Arrays]]:

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from thermoset.data.reading import NAMES
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import check_size, need, read_at_most
+from thermoset.io.files import check_size, need, read_at_most, unreadable
 from thermoset.io.numpy import sibling_columns
 from thermoset.io.roles import Request
 from thermoset.io.table import BATCH_BYTES, PIECE_BYTES, TEXT, Column, Columns, Forward, Table, row_bytes, rows_in
-from thermoset.quoting import quoted, reason
+from thermoset.quoting import quoted
 
 _COMPRESSORS = {"blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd"}
 _CODECS = _COMPRESSORS | {"bytes", "crc32c", "endian", "sharding_indexed", "transpose", "vlen-utf8"}
@@ -37,14 +37,8 @@ _METADATA_BYTES = 1 << 24
 _BAD = (ValueError, TypeError, LookupError, RuntimeError, AttributeError, EOFError, OverflowError, OSError, zlib.error)
 
 
-@contextmanager
-def _errors(what: str) -> Iterator[None]:
-    try:
-        yield
-    except InputError:
-        raise
-    except (*_BAD, lzma.LZMAError) as error:
-        raise FileFormatError(f"{what} cannot be read, or is truncated ({reason(error)}).") from None
+def _errors(what: str) -> AbstractContextManager[None]:
+    return unreadable(f"{what} cannot be read, or is truncated", (*_BAD, lzma.LZMAError))
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from thermoset.data.guards import not_a_class
 from thermoset.data.reading import first_repeated
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import FilePath, errors_about, existing_file, read_at_most, suffix_of
+from thermoset.io.files import FilePath, errors_about, existing_file, read_at_most, suffix_of, unreadable
 from thermoset.io.roles import Request, find_roles, is_number, is_whole, list_name
 from thermoset.io.table import PIECE_BYTES, TEXT, Column, Forward, Held, Table, rows_in
 from thermoset.quoting import quoted, reason
@@ -36,13 +36,12 @@ _SHARES_BYTES = 2**28
 
 @contextmanager
 def _text_errors() -> Iterator[None]:
-    """Say in the project's own errors that a text cannot be read."""
-    try:
+    bad_gz = (EOFError, gzip.BadGzipFile, zlib.error)
+    with (
+        unreadable("not a readable csv file", (csv.Error,)),
+        unreadable("not a readable gz file, or a truncated one", bad_gz),
+    ):
         yield
-    except csv.Error as error:
-        raise FileFormatError(f"not a readable csv file ({reason(error)}).") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise FileFormatError(f"not a readable gz file, or a truncated one ({reason(error)}).") from None
 
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:

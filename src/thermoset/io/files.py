@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from thermoset.bounds import whole_number
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
-from thermoset.quoting import printable
+from thermoset.quoting import printable, reason
 from thermoset.rows import physical_memory
 
 try:
@@ -130,6 +130,17 @@ def errors_about(path: Path, done: str = "read") -> Iterator[None]:
     except OSError as error:
         why = printable(str(error.strerror or error), LONGEST_MESSAGE)
         raise InputError(f"{printable(str(path))}: cannot be {done} ({why}).") from None
+
+
+@contextmanager
+def unreadable(what: str, errors: tuple[type[Exception], ...], remedy: str = "") -> Iterator[None]:
+    """Say in the project's own error why a library cannot read a file; such errors that are ours pass."""
+    try:
+        yield
+    except InputError:
+        raise
+    except errors as error:
+        raise FileFormatError(f"{what} ({reason(error)}).{remedy}") from None
 
 
 def need(module: str, extra: str, purpose: str) -> ModuleType:

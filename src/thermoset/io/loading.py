@@ -1,6 +1,5 @@
 """`load` and `save`, and one value for each row: labels, groups, and whatever else a column holds."""
 
-import os
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -29,14 +28,20 @@ from thermoset.io.files import (
 )
 from thermoset.io.formats import SUFFIXES, Where, format_of, found_shards
 from thermoset.io.numpy import SIBLINGS, npy_column, sibling
-from thermoset.io.roles import checked_columns, named_column, read_as_numbers, request, top_arrays
+from thermoset.io.roles import (
+    VALUE_SUFFIXES,
+    checked_columns,
+    column_or_file,
+    is_value_file,
+    named_column,
+    read_as_numbers,
+    request,
+    top_arrays,
+)
 from thermoset.io.roles import read_values as values_of
 from thermoset.io.source import Source, hive_value, open_source, open_table
 from thermoset.io.table import Held, Table
 from thermoset.quoting import quoted
-
-VALUE_SUFFIXES = (".npy", ".txt")
-"""The endings of names of files that hold one value for each row: labels, groups, names."""
 
 
 def files_of(path: FilePath) -> tuple[Path, ...]:
@@ -117,30 +122,28 @@ def load(
     ...     load(f"{folder}/val.npz")
     Logits(2 rows x 2 classes, float64, labelled)
     """
-    label_column, label_file = column_or_file(labels)
-    group_column, group_file = column_or_file(groups)
     asked = request(
         probabilities,
         max_bytes,
-        labels=label_column,
-        groups=group_column,
+        labels=labels,
+        groups=groups,
         classes=classes,
         id_column=id_column,
         ignore=ignore,
         known=known,
         n_options=n_options,
-        find_labels=label_file is None and labels is not False,
-        find_groups=group_file is None,
     )
     source = open_source(path, asked)
     with errors_about(source.path):
         check_size(max(source.n_bytes, source.path.stat().st_size), asked.max_bytes, "the file")
     source.check_columns()
     rows = source.rows(0, source.n_rows)
-    found = source.labels() if label_file is None else labels_in(label_file, source, rows.n_rows)
+    found = source.labels() if asked.label_file is None else labels_in(asked.label_file, source, rows.n_rows)
     rows = rows if found is None else rows.labelled(found)
     warn_of_probabilities(rows)
-    return rows if group_file is None else rows.with_groups(groups_in(group_file, asked.max_bytes, rows.n_rows))
+    if asked.group_file is None:
+        return rows
+    return rows.with_groups(groups_in(asked.group_file, asked.max_bytes, rows.n_rows))
 
 
 def save(path: FilePath, logits: Logits) -> None:
@@ -180,21 +183,6 @@ def table_of(logits: Logits) -> Table:
 
 
 # -- files of values ---------------------------------------------------------------------------------------------------
-
-
-def is_value_file(name: object) -> bool:
-    """Whether a name is that of a file that holds one value for each row."""
-    return isinstance(name, (str, os.PathLike)) and Path(name).suffix.lower() in VALUE_SUFFIXES
-
-
-def column_or_file(name: FilePath | Literal[False] | None) -> tuple[str | None, Path | None]:
-    """What is meant where a column, array or key may be named, or a file of values, which must be there."""
-    if not name:
-        return None, None
-    is_there = isinstance(name, str) and Path(name).suffix != "" and Path(name).is_file()
-    if is_there or is_value_file(name) or not isinstance(name, str):
-        return None, existing_file(name, VALUE_SUFFIXES)[0]
-    return str(as_path(name)), None
 
 
 def file_values(path: Path, max_bytes: int) -> NDArray[Any]:
@@ -274,23 +262,18 @@ def read_values(
         with errors_about(file):
             return one_column(file_values(file, limit), "values")
     column = str(name)
-    beside = (column, *checked_columns(ignore))
-    asked = request(
-        probabilities, max_bytes, classes=classes, ignore=beside, doubt=False, find_labels=False, find_groups=False
-    )
+    others = (column, *checked_columns(ignore))
+    asked = request(probabilities, max_bytes, labels=False, groups=False, classes=classes, ignore=others, doubt=False)
     parts: list[NDArray[Any]] = []
-    for path in found_shards(where, sidecars=beside):
+    for path in found_shards(where, sidecars=others):
         source = open_source(path, asked, fewest=0)
         value = hive_value(source.path, column)
         if value is not None:
             parts.append(np.full(source.n_rows, value))
             continue
-        with errors_about(source.path):
+        with source.errors():
             found = values_of(named_column(open_table(path, asked)[1], column), limit)
-            try:
-                parts.append(_plain_values(found, column, source.n_rows))
-            except InputError as error:
-                raise source.locate(error) from None
+            parts.append(_plain_values(found, column, source.n_rows))
             if (parts[-1].dtype.kind == "U") != (parts[0].dtype.kind == "U"):
                 raise InputError(f"{quoted(column)} is text in some files and a number in others.")
     return np.concatenate(parts)
@@ -344,16 +327,13 @@ def read_partial_labels(
     array([ 1, -1])
     """
     shape, known = (rows.n_rows, rows.n_classes), rows.classes
-    label_column, label_file = column_or_file(labels)
-    if label_file is not None:
-        with errors_about(label_file):
-            values = read_as_numbers(file_values(label_file, byte_limit(max_bytes)), known)
-            return partial_indices(values, shape, known, column_indices)
     named = [name for name in (column_or_file(groups)[0], id_column) if name is not None]
-    beside = (*checked_columns(ignore), *named)
-    asked = request(
-        probabilities, max_bytes, labels=label_column, classes=classes, ignore=beside, doubt=False, find_groups=False
-    )
+    others = (*checked_columns(ignore), *named)
+    asked = request(probabilities, max_bytes, labels=labels, groups=False, classes=classes, ignore=others, doubt=False)
+    if asked.label_file is not None:
+        with errors_about(asked.label_file):
+            values = read_as_numbers(file_values(asked.label_file, asked.max_bytes), known)
+            return partial_indices(values, shape, known, column_indices)
     paths = found_shards(where, sidecars=asked.named)
     found = [open_source(path, asked, fewest=0).label_values() for path in paths]
     if all(one is None for one in found):

@@ -18,10 +18,10 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import write_whole
+from thermoset.io.files import unreadable, write_whole
 from thermoset.io.roles import Request
 from thermoset.io.table import PIECE_BYTES, Column, Columns, Flat, Forward, Held, Table
-from thermoset.quoting import printable, quoted, reason
+from thermoset.quoting import printable, quoted
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 # A header is a Python literal: what its tokenizer, parser and numpy.dtype raise for nonsense (KeyError: the version).
@@ -41,10 +41,8 @@ class Header(NamedTuple):
 
 def _header(stream: IO[bytes], name: str, n_bytes: int) -> Header:
     """Shape and type of an array; the stream is left where its data begin, and ends after `n_bytes`."""
-    try:
+    with unreadable(f"{name} is not a readable npy array", _BAD_HEADER):
         header = Header(*_HEADERS[npy.read_magic(stream)](stream))
-    except _BAD_HEADER as error:
-        raise FileFormatError(f"{name} is not a readable npy array ({reason(error)}).") from None
     if header.dtype.hasobject:
         raise FileFormatError(
             f"{name} is an object array, which only a pickle can hold and pickles are never read. "
@@ -122,7 +120,7 @@ def as_arrays(table: Table) -> dict[str, NDArray[Any]]:
 
 def read_npz(path: Path, _: Request) -> Table:
     """The arrays of an archive: stored ones are read in place, packed ones forwards."""
-    with archive_errors(), zipfile.ZipFile(path) as archive:
+    with _archive(path) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
 
     def look(name: str) -> Column:
@@ -134,11 +132,11 @@ def read_npz(path: Path, _: Request) -> Table:
 def _member(path: Path, info: zipfile.ZipInfo) -> Column:
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
         raise FileFormatError(f"{info.filename} is encrypted or compressed in a way NumPy does not write.")
-    with archive_errors(), zipfile.ZipFile(path) as archive, archive.open(info) as stream:
+    with _archive(path) as archive, archive.open(info) as stream:
         header = _header(stream, info.filename, info.file_size)
         begin = stream.tell()
     if not header.shape:
-        with archive_errors(), zipfile.ZipFile(path) as archive, archive.open(info) as stream:
+        with _archive(path) as archive, archive.open(info) as stream:
             return Held(npy.read_array(stream, allow_pickle=False))
     if info.compress_type != zipfile.ZIP_STORED:
         return _Packed(path, header.shape, header.dtype, info.filename, header.fortran)
@@ -161,7 +159,7 @@ class _Packed(Forward):
 
     def blocks(self, _: int) -> Iterator[NDArray[Any]]:
         """Rows as they are unpacked; all at once where they are strewn over the member."""
-        with archive_errors(), zipfile.ZipFile(self.path) as archive, archive.open(self.member) as stream:
+        with _archive(self.path) as archive, archive.open(self.member) as stream:
             if self.fortran:
                 yield npy.read_array(stream, allow_pickle=False)
                 return
@@ -182,13 +180,7 @@ def write_npz(stream: BinaryIO, table: Table) -> None:
 
 
 @contextmanager
-def archive_errors() -> Iterator[None]:
-    """Say in the project's own errors that an archive cannot be read."""
-    try:
-        yield
-    except InputError:
-        raise
-    except _BAD_ARCHIVE as error:
-        raise FileFormatError(
-            f"not a readable npz archive, or a truncated one ({reason(error)}). Save it again."
-        ) from None
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    said = "not a readable npz archive, or a truncated one"
+    with unreadable(said, _BAD_ARCHIVE, " Save it again."), zipfile.ZipFile(path) as archive:
+        yield archive

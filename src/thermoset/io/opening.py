@@ -16,8 +16,8 @@ from thermoset.data.stored import StoredLogits
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import MOST_BYTES, FilePath, errors_about, existing_file
 from thermoset.io.formats import Where, found_shards
-from thermoset.io.loading import VALUE_SUFFIXES, column_or_file, groups_in, is_value_file, labels_in
-from thermoset.io.roles import TopColumns, request, texts
+from thermoset.io.loading import groups_in, labels_in
+from thermoset.io.roles import VALUE_SUFFIXES, TopColumns, is_value_file, request, texts
 from thermoset.io.source import Source, open_source
 from thermoset.io.table import Column
 from thermoset.quoting import quoted
@@ -83,23 +83,18 @@ def open(  # noqa: A001  # users write ts.open; nothing in this module opens a f
     6 2 [0 1 0 1 0 1]
     """
     many = list(labels) if isinstance(labels, (list, tuple)) else None
-    label_column, label_file = (None, None) if many is not None else column_or_file(labels)  # type: ignore[arg-type]
-    group_column, group_file = column_or_file(groups)
     asked = request(
         probabilities,
         max_bytes,
-        labels=label_column,
-        groups=group_column,
+        labels=labels if many is None else False,  # type: ignore[arg-type]
+        groups=groups,
         classes=classes,
         id_column=id_column,
         ignore=ignore,
         known=known,
         n_options=n_options,
-        find_labels=labels is None or label_column is not None,
-        find_groups=group_file is None,
     )
-    named = (*asked.ignored, *(name for name in (group_column, label_column) if name is not None))
-    sources = [open_source(path, asked) for path in found_shards(where, sidecars=named)]
+    sources = [open_source(path, asked) for path in found_shards(where, sidecars=asked.named)]
     first, n_rows = sources[0], sum(one.n_rows for one in sources)
     for one in sources:
         with errors_about(one.path):
@@ -107,8 +102,8 @@ def open(  # noqa: A001  # users write ts.open; nothing in this module opens a f
     if not allow_duplicates:
         _check_once([one.path for one in sources])
     first.check_columns()  # the others have the same
-    if label_file is not None:
-        of_labels = [labels_in(label_file, first, n_rows)]
+    if asked.label_file is not None:
+        of_labels = [labels_in(asked.label_file, first, n_rows)]
     elif many is not None:
         if len(many) != len(sources):
             raise InputError(f"labels must be one file, or one for each of {len(sources)} shards; got {len(many)}.")
@@ -116,8 +111,8 @@ def open(  # noqa: A001  # users write ts.open; nothing in this module opens a f
         of_labels = [labels_in(file, one, one.n_rows) for file, one in zip(files, sources, strict=True)]
     else:
         of_labels = [known_labels for one in sources if (known_labels := one.labels()) is not None]
-    if group_file is not None:
-        of_groups = [groups_in(group_file, asked.max_bytes, n_rows)]
+    if asked.group_file is not None:
+        of_groups = [groups_in(asked.group_file, asked.max_bytes, n_rows)]
     else:
         of_groups = [known_groups for one in sources if (known_groups := one.groups()) is not None]
     # What goes to other processes is the scores alone, with names that are in memory once.
@@ -209,11 +204,8 @@ class LogitBlocks:
         if column is None:
             raise InputError("there are no ids: name their column when the file is opened, as id_column=.")
         for block in self:
-            with errors_about(self._source.path):
-                try:
-                    ids = [self._id(one, row) for row, one in enumerate(texts(column.read(done, done + len(block))))]
-                except InputError as error:
-                    raise self._source.locate(error, done) from None
+            with self._source.errors(done):
+                ids = [self._id(one, row) for row, one in enumerate(texts(column.read(done, done + len(block))))]
             yield block, ids
             done += len(block)
 
@@ -300,10 +292,9 @@ def open_blocks(
         ignore=ignore,
         known=known,
         n_options=n_options,
-        find_labels=False,
     )
     size = whole_number(block_bytes, "block_bytes", 1, MOST_BYTES, "Try 2**27.")
-    source = open_source(path, asked, fewest=0)
+    source = open_source(path, asked._replace(find_labels=False), fewest=0)
     with suppress(FileFormatError):  # rows that cannot be read are reported when they are reached
         source.check_columns()
     with errors_about(source.path):

@@ -1,7 +1,8 @@
 """The rows of one file, however it holds them: what `load`, `open` and `open_blocks` read from."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from thermoset.io.roles import (
     read_values,
     texts,
 )
-from thermoset.io.table import TEXT, Table, row_bytes
+from thermoset.io.table import TEXT, Held, Table, row_bytes
 
 
 @dataclass(frozen=True)
@@ -70,56 +71,51 @@ class Source:
     def rows(self, start: int, stop: int) -> Logits:
         """Rows start to stop - 1, checked, without labels; what is said of a bad row counts rows of the file."""
         scores, groups = self.layout.scores, self.layout.groups
+        with self.errors(start, "" if stop == self.n_rows else f" Rows from {stop} on were not looked at."):
+            known = None if groups is None else texts(groups.read(start, stop))
+            if isinstance(scores, TopColumns):
+                return scores.rows(start, stop, self.classes, known)
+            return as_rows(self.request, scores.read(start, stop), self.classes, known)
+
+    @contextmanager
+    def errors(self, start: int = 0, more: str = "") -> Iterator[None]:
+        """Say of an error which file it is about, and which row, counted from `start`; in a text also which line."""
         with errors_about(self.path):
             try:
-                known = None if groups is None else texts(groups.read(start, stop))
-                if isinstance(scores, TopColumns):
-                    return scores.rows(start, stop, self.classes, known)
-                return as_rows(self.request, scores.read(start, stop), self.classes, known)
+                yield
             except InputError as error:
-                more = "" if stop == self.n_rows else f" Rows from {stop} on were not looked at."
-                raise self.locate(error, start, more) from None
-
-    def locate(self, error: InputError, start: int = 0, more: str = "") -> InputError:
-        """An error about a row of the file, and in a text of its line."""
-        if error.row is None:
-            return error
-        row = start + error.row
-        return error.at(row, more if self.line is None else f" It is in line {self.line(row)}.{more}")
+                if error.row is None:
+                    raise
+                row = start + error.row
+                line = "" if self.line is None else f" It is in line {self.line(row)}."
+                raise error.at(row, line + more) from None
 
     def check_columns(self) -> None:
         """Refuse columns that do not look like classes, unless the user has said that they are."""
-        with errors_about(self.path):
+        with self.errors():
             check_columns(self.layout, self.request)
 
     def label_values(self) -> Any:
         """The labels as the file has them, missing ones too; None if it has none."""
         if self.layout.labels is None:
             return None
-        with errors_about(self.path):
-            return read_as_numbers(
-                read_values(self.layout.labels, self.request.max_bytes), self.classes, self.layout.columns
-            )
+        with self.errors():
+            values = read_values(self.layout.labels, self.request.max_bytes)
+            return read_as_numbers(values, self.classes, self.layout.columns)
 
     def labels(self) -> NDArray[np.int64] | None:
         """The label of each row as a column number; None if there are none."""
         if (values := self.label_values()) is None:
             return None
-        with errors_about(self.path):
-            try:
-                return column_indices(values, (self.n_rows, self.n_classes), self.classes)
-            except InputError as error:
-                raise self.locate(error) from None
+        with self.errors():
+            return column_indices(values, (self.n_rows, self.n_classes), self.classes)
 
     def groups(self) -> Groups | None:
         """The group of each row; None if there are none."""
         if self.layout.groups is None:
             return None
-        with errors_about(self.path):
-            try:
-                return read_groups(read_values(self.layout.groups, self.request.max_bytes), self.n_rows)
-            except InputError as error:
-                raise self.locate(error) from None
+        with self.errors():
+            return read_groups(read_values(self.layout.groups, self.request.max_bytes), self.n_rows)
 
 
 def open_table(path: FilePath, asked: Request) -> tuple[Path, Table]:
@@ -139,7 +135,7 @@ def open_source(path: FilePath, asked: Request, *, fewest: int = 1) -> Source:
         layout = find_top(table, inside) or find_roles(table, inside)
         scores = layout.scores
         if folder is not None:
-            layout = layout._replace(groups=_Same(folder, scores.shape[:1]))
+            layout = layout._replace(groups=Held(np.broadcast_to(np.array(folder, TEXT), scores.shape[:1])))
         is_top = isinstance(scores, TopColumns)
         if not is_top and (len(scores.shape) != 2 or scores.shape[1] < 2 or scores.dtype.kind not in "fiu"):
             as_rows(asked, np.broadcast_to(np.zeros((), scores.dtype), scores.shape))  # says what is wrong
@@ -173,15 +169,3 @@ def hive_value(path: Path, key: str) -> str | None:
     """The value in the nearest folder called `key=value` above a file."""
     pairs = (re.fullmatch(HIVE, part) for part in reversed(path.parts[:-1]))
     return next((pair[2] for pair in pairs if pair and pair[1] == key), None)
-
-
-@dataclass(frozen=True)
-class _Same:
-    """A column of one value, which the folder of a file gives to all its rows."""
-
-    value: str
-    shape: tuple[int, ...]
-    dtype = TEXT
-
-    def read(self, start: int, stop: int) -> NDArray[Any]:
-        return np.full(stop - start, self.value, dtype=TEXT)
