@@ -193,7 +193,7 @@ class Rows:
 
                 yield load(paths[0], **how)
                 return
-            from thermoset.io.opening import open as open_shards
+            from thermoset.io.loading import open as open_shards
 
             rows = open_shards(list(paths), **how)
             if client is None:

@@ -1,9 +1,10 @@
 """Logits that stay where they are stored: read in blocks, pass after pass, and never all at once."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,50 +23,28 @@ PIECE_BYTES = 2**23
 _SPARSE = 32  # rows this many times further apart than they are long are read one by one
 
 
-class Shard(Protocol):
+@dataclass(frozen=True, eq=False)
+class Shard(ABC):
     """Rows of logits in one file: picklable (paths and facts, no open handles), opened when they are read."""
 
-    @property
-    def name(self) -> str:
-        """For messages: the path, and the array in a file that holds several."""
+    name: str  # for messages: the path, and the array in a file that holds several
+    n_rows: int
+    n_classes: int
+    dtype: np.dtype[Any]  # of the rows that `read` gives: float16, float32 or float64
+    classes: tuple[str, ...] | None
+    input_kind: str  # what the file holds, logits or probabilities; `read` gives logits either way
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-
-    @property
-    def n_classes(self) -> int:
-        """Number of columns."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the rows that `read` gives: float16, float32 or float64."""
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        """Class names, if the file has any."""
-
-    @property
-    def input_kind(self) -> str:
-        """What the file holds: logits or probabilities; `read` gives logits either way."""
-
+    @abstractmethod
     def read(self, start: int, stop: int) -> Block:
         """Rows start to stop - 1, C-contiguous and checked, the same bits that loading the file gives."""
 
 
 @dataclass(frozen=True, eq=False)
-class TransformedShard:
+class TransformedShard(Shard):
     """A shard with other rows: f takes a block and gives one of the same shape."""
 
     shard: Shard
     f: Callable[[Block], Block]
-    dtype: np.dtype[Any]
-    classes: tuple[str, ...] | None
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.shard, name)
 
     def read(self, start: int, stop: int) -> Block:
         """Some rows."""
@@ -233,8 +212,11 @@ class StoredLogits(Logits):
     def _transformed(
         self, f: Callable[[Block], Block], dtype: np.dtype[Any], classes: tuple[str, ...] | None
     ) -> StoredRows:
-        segments = [Segment(TransformedShard(shard, f, dtype, classes), rows) for shard, rows in self._rows.segments]
-        return self._rows._replace(segments=tuple(segments))
+        segments = tuple(
+            Segment(TransformedShard(one.name, one.n_rows, one.n_classes, dtype, classes, one.input_kind, one, f), rows)
+            for one, rows in self._rows.segments
+        )
+        return self._rows._replace(segments=segments)
 
     def _take_rows(self, index: Ints) -> StoredRows:
         found, start = [], 0

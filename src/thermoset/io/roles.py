@@ -302,7 +302,7 @@ def class_names_in(table: Table, max_bytes: int) -> Any:
     """Class names: a column of text, or a list in the metadata."""
     if (name := first_of(NAMES, table.columns)) is None:
         return next((table.metadata[key] for key in NAMES if key in table.metadata), None)
-    found = read_values(table.columns[name], max_bytes)
+    found = all_values(table.columns[name], max_bytes)
     if found.ndim != 1 or found.dtype.kind not in "UO":
         as_text = " Save classes.astype(str), and labels.astype(str) if labels are these names."
         raise FileFormatError(
@@ -332,7 +332,7 @@ def texts(values: NDArray[Any]) -> NDArray[Any]:
     return np.char.decode(values, "utf-8", "replace") if values.dtype.kind == "S" else values
 
 
-def read_values(column: Column, max_bytes: int) -> NDArray[Any]:
+def all_values(column: Column, max_bytes: int) -> NDArray[Any]:
     """All values of a column of rows, text as text, within the limit."""
     check_size(row_bytes(column) * max(column.shape[:1], default=1), max_bytes, "a column")
     return texts(read_all(column))
