@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.arrays import Ints
+from thermoset.arrays import Ints, read_only
 from thermoset.data.reading import is_missing, is_storable, one_column
 from thermoset.errors import InputError
 from thermoset.quoting import listing, printable, quoted
@@ -45,9 +45,7 @@ class Groups:
     codes: Ints
 
     def __post_init__(self) -> None:
-        view = self.codes.view()
-        view.flags.writeable = False
-        object.__setattr__(self, "codes", view)
+        object.__setattr__(self, "codes", read_only(self.codes))
 
     @cached_property
     def counts(self) -> Ints:

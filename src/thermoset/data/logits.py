@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from thermoset.arrays import Block, Floats, Ints
+from thermoset.arrays import Block, Floats, Ints, read_only
 from thermoset.data.groups import Groups, joined_groups, read_groups
 from thermoset.data.guards import LOGITS, PROBABILITIES, check_class_columns, check_probabilities, warn_of_probabilities
 from thermoset.data.labels import class_names, label_indices, names_and_labels
@@ -486,10 +485,3 @@ def with_columns(logits: Logits, indices: Ints) -> Logits:
 
 def _apply_block(block: Block, f: Callable[[Block], Block]) -> tuple[Block]:
     return (f(block),)
-
-
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A view that cannot be written to; the caller's own array stays as writeable as it was."""
-    view = array.view()
-    view.flags.writeable = False
-    return view

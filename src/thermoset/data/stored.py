@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from thermoset.arrays import Block, Ints
+from thermoset.arrays import Block, Ints, read_only
 from thermoset.data.groups import Groups
-from thermoset.data.logits import Logits, read_only
+from thermoset.data.logits import Logits
 from thermoset.errors import InputError
 from thermoset.rows import budget_share, physical_memory
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.arrays import Block, Ints, as_float64, as_int64
+from thermoset.arrays import Block, Ints, as_float64, as_int64, read_only
 from thermoset.bounds import checked_temperature, whole_number
 from thermoset.data.groups import Groups, read_groups
 from thermoset.data.guards import LOGITS
 from thermoset.data.labels import class_names, label_indices
-from thermoset.data.logits import Logits, as_logits, read_only
+from thermoset.data.logits import Logits, as_logits
 from thermoset.data.reading import check_logits, foreign_array, read_table
 from thermoset.data.tail_mass import Stated, fill_rest, stated_ends, too_heavy, too_light
 from thermoset.errors import InputError
