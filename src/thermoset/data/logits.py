@@ -88,8 +88,8 @@ class Logits:
         classes: Sequence[str] | Sequence[int] | None = None,
         groups: object = None,
     ) -> None:
-        made = checked_logits(logits, labels, classes, groups)
-        self._set(made._rows, made.labels, made.classes, made.groups, made.input_kind)
+        own = checked_logits(logits, labels, classes, groups)
+        self._set(own._rows, own.labels, own.classes, own.groups, own.input_kind)
         warn_of_probabilities(self)
 
     @classmethod
@@ -202,9 +202,9 @@ class Logits:
         input_kind: str = LOGITS,
     ) -> Self:
         """Make rows of parts that have been checked."""
-        made = object.__new__(cls)
-        made._set(rows, labels, classes, groups, input_kind)
-        return made
+        new = object.__new__(cls)
+        new._set(rows, labels, classes, groups, input_kind)
+        return new
 
     def _with(self, **parts: Any) -> Self:
         """The same but for some parts, which have been checked."""

@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -89,7 +89,7 @@ def read_zarr(path: Path, asked: Request) -> Table:
     """Judge the metadata, and compare them with the files that are there."""
     need("zarr", "zarr", "reading .zarr")  # said now, and not when rows are read
     found = _metadata(path)
-    if _is_array(found):
+    if found.get("node_type") == "array" or "chunks" in found:
         return Table({"probs" if asked.probabilities else "logits": _zarr(path, asked), **sibling_columns(path, asked)})
     attributes = found.get("attributes") or (_json(path / ".zattrs") if (path / ".zattrs").is_file() else {})
     names = [part.name for part in path.iterdir() if (part / "zarr.json").is_file() or (part / ".zarray").is_file()]
@@ -101,10 +101,6 @@ def _metadata(path: Path) -> dict[str, Any]:
         if (path / name).is_file():
             return _json(path / name)
     raise FileFormatError("not a Zarr folder: it has neither zarr.json nor .zgroup nor .zarray.")
-
-
-def _is_array(found: Mapping[str, Any]) -> bool:
-    return found.get("node_type") == "array" or "chunks" in found
 
 
 def _json(path: Path) -> dict[str, Any]:

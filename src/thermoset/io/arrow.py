@@ -266,21 +266,21 @@ def _as_arrow(table: Table) -> tuple[Any, int]:
     facts = {name: value for name, value in table.metadata.items() if name != "classes"}
     stored = {METADATA_KEY: table.metadata.get("classes"), TOP_KEY: facts}
     metadata = {key: json.dumps(value).encode() for key, value in stored.items() if value}
-    made = arrow.table(columns, metadata=metadata or None)
-    return made, max(1, BATCH_BYTES * int(made.num_rows) // max(1, int(made.nbytes)))
+    written = arrow.table(columns, metadata=metadata or None)
+    return written, max(1, BATCH_BYTES * int(written.num_rows) // max(1, int(written.nbytes)))
 
 
 def write_parquet(stream: BinaryIO, table: Table) -> None:
     """Write list columns, a column `label` of column numbers, one of groups, and class names in the metadata."""
-    parquet, (made, step) = need("pyarrow.parquet", "io", "writing .parquet"), _as_arrow(table)
+    parquet, (written, step) = need("pyarrow.parquet", "io", "writing .parquet"), _as_arrow(table)
     # A dictionary of nearly unique floats, and their statistics, only cost time and room.
-    repeated = [name for name in made.column_names if name == "groups"]
+    repeated = [name for name in written.column_names if name == "groups"]
     small = {} if "logits" in table.columns else {"compression": "zstd", "write_statistics": False}
-    parquet.write_table(made, stream, use_dictionary=repeated, row_group_size=step, **small)
+    parquet.write_table(written, stream, use_dictionary=repeated, row_group_size=step, **small)
 
 
 def write_arrow(stream: BinaryIO, table: Table) -> None:
     """Write an Arrow file with the same columns."""
-    library, (made, step) = need("pyarrow.ipc", "io", "writing Arrow files"), _as_arrow(table)
-    with library.new_file(stream, made.schema) as writer:
-        writer.write_table(made, max_chunksize=step)
+    library, (written, step) = need("pyarrow.ipc", "io", "writing Arrow files"), _as_arrow(table)
+    with library.new_file(stream, written.schema) as writer:
+        writer.write_table(written, max_chunksize=step)

@@ -215,11 +215,11 @@ def write_csv(stream: BinaryIO, table: Table) -> None:
     writer.writerow(header)
     for first in range(0, n_rows, 1000):
         parts = [column.read(first, min(first + 1000, n_rows)) for column in (labels, groups) if column is not None]
-        beside = [part.tolist() for part in parts]
+        before = [part.tolist() for part in parts]
         if labels is not None:
-            beside[0] = [names[label] for label in beside[0]]
+            before[0] = [names[label] for label in before[0]]
         rows = logits.read(first, min(first + 1000, n_rows)).astype(np.float64).tolist() if logits is not None else []
-        writer.writerows([*cells, *row] for *cells, row in zip(*beside, rows, strict=True))
+        writer.writerows([*cells, *row] for *cells, row in zip(*before, rows, strict=True))
     text.flush()
     text.detach()
 

@@ -175,17 +175,17 @@ def check_size(n_bytes: int, max_bytes: int, what: str) -> None:
 
 def check_folder(folder: Path) -> None:
     """Refuse a folder that cannot be made or written, without making it yet."""
-    standing = folder.absolute()
+    nearest = folder.absolute()
     try:
-        while not os.path.lexists(standing):  # a link to nothing is in the way too
-            standing = standing.parent
-        usable = standing.is_dir()
+        while not os.path.lexists(nearest):  # a link to nothing is in the way too
+            nearest = nearest.parent
+        usable = nearest.is_dir()
     except OSError as error:
         raise InputError(f"{folder} cannot be created ({error.strerror or error}). Name another.") from None
     if not usable:
-        raise InputError(f"{folder} cannot be created ({standing} is not a folder). Name another.")
-    if not os.access(standing, os.W_OK | os.X_OK):
-        raise InputError(f"{folder} cannot be written ({standing}: permission denied). Name another.")
+        raise InputError(f"{folder} cannot be created ({nearest} is not a folder). Name another.")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise InputError(f"{folder} cannot be written ({nearest}: permission denied). Name another.")
 
 
 def check_targets(targets: Iterable[Path], sources: Iterable[Path]) -> None:

@@ -252,8 +252,8 @@ def _class_columns(table: Table, label: str | None, groups: str | None, asked: R
             raise FileFormatError(
                 f"column {blank} has no name. Name it, or list the classes (--classes, in Python classes=)."
             )
-        beside = {label, groups, *asked.named}
-        names = [name for name in held if name not in beside and name.strip() and name.strip().lower() not in GROUPS]
+        others = {label, groups, *asked.named}
+        names = [name for name in held if name not in others and name.strip() and name.strip().lower() not in GROUPS]
         names = [name for name in names if not _PANDAS_INDEX.fullmatch(name)]
         if _FILES in names and column_classes(name for name in names if name != _FILES) is None:
             names.remove(_FILES)  # next to columns that are only numbered it can be no class
