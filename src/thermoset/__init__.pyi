@@ -40,7 +40,7 @@ from .errors import SuspiciousRowsWarning as SuspiciousRowsWarning
 from .errors import ZeroProbabilityWarning as ZeroProbabilityWarning
 from .io import load as load
 from .io import save as save
-from .io.opening import open as open  # noqa: A004 (`ts.open`; not in `__all__`)
+from .io.loading import open as open  # noqa: A004 (`ts.open`; not in `__all__`)
 from .metrics import plan as plan
 from .monitor.monitor import Monitor as Monitor
 from .paper import study as study

@@ -46,3 +46,10 @@ def as_float64(block: Block) -> Floats:
 def as_int64(labels: NDArray[Any]) -> Ints:
     """Labels as contiguous int64 that may be written to, the type compiled loops take."""
     return np.require(labels, np.int64, ("C", "W"))
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A view that cannot be written to; the caller's own array stays as writeable as it was."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -21,7 +21,7 @@ from thermoset.bounds import MOST_HELD, checked_seed
 from thermoset.data.estimator import Estimator
 from thermoset.data.groups import Groups, read_groups
 from thermoset.errors import InputError
-from thermoset.io.sealed import read_sealed, write_sealed
+from thermoset.io.files import read_sealed, write_sealed
 from thermoset.levels import Alpha, conformal_rank, exact_level
 from thermoset.uniforms import stream
 

@@ -69,8 +69,8 @@ class Brief:
 
 def brief(record: object) -> str:
     """A dataclass in a line or two: numbers and short words as they are, of all else what it is and how many."""
-    told = [f"{field.name}={_brief_value(getattr(record, field.name))}" for field in dataclasses.fields(record)]  # type: ignore[arg-type]
-    return f"{type(record).__name__}({', '.join(told)})"
+    shown = [f"{field.name}={_brief_value(getattr(record, field.name))}" for field in dataclasses.fields(record)]  # type: ignore[arg-type]
+    return f"{type(record).__name__}({', '.join(shown)})"
 
 
 def _brief_value(value: object) -> str:

@@ -10,9 +10,10 @@ import numpy as np
 from thermoset.arrays import Floats, Ints
 from thermoset.conformal import ConformalClassifier
 from thermoset.conformal.scoring import label_scores, score_matrix
+from thermoset.data import Logits
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.levels import conformal_rank
-from thermoset.rows import ArrayRows, sorted_order
+from thermoset.rows import sorted_order
 from thermoset.scores import Score, ScoreLike, resolve
 from thermoset.uniforms import Randomness, stream
 
@@ -77,7 +78,7 @@ of probs; got (64,).
                 monotone &= _check_values(score, logits, temperature, np.full(len(logits), u))
         logits, labels = _generate_rows(random_state)
         _check_use_of_u(score, logits, temperature)
-        (own,) = label_scores(ArrayRows(logits), labels, score, [temperature], Randomness(random_state))
+        (own,) = label_scores(Logits.from_checked(logits), labels, score, [temperature], Randomness(random_state))
         apart = len(np.unique(own)) == len(labels)
         hits += _check_law(score, logits, labels, temperature, apart)
         distinct &= apart
@@ -108,9 +109,11 @@ def _generate_rows(random_state: int) -> tuple[Floats, Ints]:
 
 def _check_values(score: Score, logits: Floats, temperature: float, u: Floats) -> bool:
     """Refuse scores that depend on other rows; return whether they never fall with the rank."""
-    whole = score_matrix(ArrayRows(logits), score, temperature, Randomness(given=u))
+    whole = score_matrix(Logits.from_checked(logits), score, temperature, Randomness(given=u))
     few = logits[:_ALONE]
-    alone = [score_matrix(ArrayRows(row[None]), score, temperature, Randomness(given=u[:1])).real for row in few]
+    alone = [
+        score_matrix(Logits.from_checked(row[None]), score, temperature, Randomness(given=u[:1])).real for row in few
+    ]
     # Sums over rows of other lengths may round otherwise; a mean over rows is far outside.
     if not np.allclose(whole.real[:_ALONE], np.concatenate(alone), rtol=1e-9, atol=1e-12):
         raise InputError(
@@ -122,7 +125,7 @@ def _check_values(score: Score, logits: Floats, temperature: float, u: Floats) -
 
 def _check_use_of_u(score: Score, logits: Floats, temperature: float) -> None:
     low, high = (
-        score_matrix(ArrayRows(logits), score, temperature, Randomness(given=np.full(len(logits), u)))
+        score_matrix(Logits.from_checked(logits), score, temperature, Randomness(given=np.full(len(logits), u)))
         for u in (0.25, 0.75)
     )
     if not score.uses_u and not np.array_equal(low, high):

@@ -12,10 +12,10 @@ from law import generated, law
 from thermoset.conformal.groupings import set_aside
 from thermoset.conformal.recipe import rank_limits
 from thermoset.conformal.scoring import label_ranks
+from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError
 from thermoset.integrations.program import Program
 from thermoset.predictor.document import write_document
-from thermoset.rows import ArrayRows
 from thermoset.scores import BEYOND, RankLimited
 
 ALPHA = "0.2"
@@ -92,7 +92,9 @@ def test_each_class_follows_the_exact_law_over_200_splits(method):
 def test_tied_logits_rank_by_label():
     rows = np.random.default_rng(0).integers(-2, 3, size=(200, 6)).astype(np.float64)
     labels = np.arange(200) % 6
-    np.testing.assert_array_equal(label_ranks(ArrayRows(rows), labels), ranks_of(rows)[np.arange(200), labels])
+    np.testing.assert_array_equal(
+        label_ranks(Logits.from_checked(rows), labels), ranks_of(rows)[np.arange(200), labels]
+    )
     score = RankLimited(ts.LAC(), (1, 2, 3, 4, 5, 6))
     matrix = ts.conformal.scores(score, rows)
     np.testing.assert_array_equal(matrix == BEYOND, ranks_of(rows) > np.arange(1, 7))

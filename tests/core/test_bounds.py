@@ -10,10 +10,11 @@ import oracle
 import thermoset as ts
 from thermoset.conformal import bounds, scoring
 from thermoset.conformal.bounds import LOWER, UPPER, score_bounds, uniforms_of, upper_label_scores
+from thermoset.data import Logits
 from thermoset.data.top_k import LEAST_KEPT, compact
 from thermoset.errors import InputError
 from thermoset.kernels import N_KEYS
-from thermoset.rows import ArrayRows, gaps_of
+from thermoset.rows import gaps_of
 from thermoset.scores import SCORES, NeverEmpty, OwnScore
 from thermoset.uniforms import Randomness
 from tops import KINDS, cut_down, rows
@@ -61,7 +62,7 @@ def test_ends_hold_the_score_of_every_label(kind, drawn, u):
     logits, top, temperature = drawn
     tops, given_u = cut_down(logits, top, kind), np.array([u])
     for score in EVERY:
-        whole = scoring.score_matrix(ArrayRows(logits), score, temperature, Randomness(given=given_u))
+        whole = scoring.score_matrix(Logits.from_checked(logits), score, temperature, Randomness(given=given_u))
         assert (ends_of(tops, score, temperature, given_u, LOWER) <= whole).all(), score
         assert (whole <= ends_of(tops, score, temperature, given_u, UPPER)).all(), score
 
@@ -86,7 +87,7 @@ def test_ends_hold_the_definition_to_the_last_bit_of_a_float(drawn, u):
 def test_sets_hold_those_of_whole_rows(score, dtype):
     logits = some_rows(dtype)
     labels = np.random.default_rng(1).integers(0, 30, len(logits))
-    source = ArrayRows(logits)
+    source = Logits.from_checked(logits)
     for kind in KINDS:
         tops = cut_down(logits, 6, kind)
         for randomness in (Randomness(3), Randomness(None)):
@@ -104,13 +105,13 @@ def test_sets_hold_those_of_whole_rows(score, dtype):
 def test_sets_hold_those_of_whole_rows_with_thresholds_by_class(score):
     logits = some_rows()
     tops, rng, randomness = cut_down(logits, 6), np.random.default_rng(2), Randomness(3)
-    scores = scoring.score_matrix(ArrayRows(logits), score, 1.3, randomness)
+    scores = scoring.score_matrix(Logits.from_checked(logits), score, 1.3, randomness)
     picked = rng.integers(0, len(logits), 30)
     q = scores[picked, np.arange(30)][None, None]
     q[0, 0, 4] = complex(np.inf, np.inf)
     how = score, 1.3, randomness, q
     sets = wide(scoring.predict_sets, tops, *how)
-    assert not (scoring.predict_sets(ArrayRows(logits), *how, None) & ~sets).any()
+    assert not (scoring.predict_sets(Logits.from_checked(logits), *how, None) & ~sets).any()
     assert sets[0, :, 4].all()
     assert (wide(scoring.predict_sizes, tops, *how) == sets.sum(axis=2)).all()
 
@@ -119,7 +120,7 @@ def test_sets_hold_those_of_whole_rows_with_thresholds_by_class(score):
 def test_rows_are_decided_where_the_set_is_within_what_is_kept(name):
     # At a stated temperature the mass is known: all that is left open is rounding.
     logits, randomness = some_rows(seed=5), Randomness(3)
-    tops, source, score = cut_down(logits, 12), ArrayRows(logits), SCORES[name]
+    tops, source, score = cut_down(logits, 12), Logits.from_checked(logits), SCORES[name]
     labels = logits.argmax(axis=1)
     (exact,) = scoring.label_scores(source, labels, score, [1.0], randomness)
     q = np.sort(exact)[49:50, None, None]

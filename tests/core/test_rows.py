@@ -6,8 +6,9 @@ from functools import partial
 import numpy as np
 import pytest
 
+from thermoset.data import Logits
 from thermoset.errors import InputError
-from thermoset.rows import ArrayRows, SortedRows, gaps_of, map_rows, run_tasks, sort_ascending, sorted_order, sum_rows
+from thermoset.rows import SortedRows, gaps_of, map_rows, run_tasks, sort_ascending, sorted_order, sum_rows
 
 
 def test_every_task_runs_once(monkeypatch):
@@ -73,7 +74,7 @@ def test_tasks_are_made_only_as_they_are_needed(monkeypatch):
 def test_blocks_put_results_where_their_rows_stand_and_add_up(monkeypatch, threads, block_bytes):
     monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
     monkeypatch.setattr("thermoset.rows._BLOCK_BYTES", block_bytes)
-    source, steps = ArrayRows(np.arange(3000.0).reshape(1000, 3)), []
+    source, steps = Logits.from_checked(np.arange(3000.0).reshape(1000, 3)), []
     by_column, by_row = np.empty((2, 1000)), np.empty((1000, 3))
 
     def progress(done, total):
@@ -98,7 +99,7 @@ def test_blocks_put_results_where_their_rows_stand_and_add_up(monkeypatch, threa
 
 
 def test_no_rows_give_nothing():
-    empty = ArrayRows(np.empty((0, 4)))
+    empty = Logits.from_checked(np.empty((0, 4)))
     map_rows(empty, lambda block: (block,), [np.empty((0, 4))], axis=-2)
     (total,) = sum_rows(empty, lambda block, sums: None, lambda: (np.zeros(2),))
     assert total.tolist() == [0, 0]
@@ -127,7 +128,7 @@ def test_rows_are_sorted_once_where_they_fit(monkeypatch, kept):
     sorts = []
     plain = np.sort
     monkeypatch.setattr("thermoset.rows.np.sort", lambda *a, **k: sorts.append(1) or plain(*a, **k))
-    both = SortedRows(ArrayRows(rows), keep=kept)
+    both = SortedRows(Logits.from_checked(rows), keep=kept)
     one, two = both.sorter.gaps(0, rows), both.sorter.gaps(0, rows)
     assert len(sorts) == (1 if kept else 2)
     assert one.tobytes() == two.tobytes() == gaps_of(sort_ascending(rows)).tobytes()

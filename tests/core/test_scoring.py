@@ -8,7 +8,7 @@ import oracle
 from on_arrays import label_scores, predict_sets, predict_sizes, score_matrix
 from thermoset.arrays import pairs
 from thermoset.conformal import scoring
-from thermoset.rows import ArrayRows
+from thermoset.data import Logits
 from thermoset.scores import RAPS, SCORES, NeverEmpty
 from thermoset.uniforms import Randomness
 
@@ -111,7 +111,7 @@ def test_scores_at_several_temperatures_are_those_at_each(score, kind):
     logits = rows(kind, seed=7)
     labels = np.arange(len(logits)) % 9
     randomness = Randomness(seed=4)
-    together = scoring.label_scores(ArrayRows(logits), labels, score, TEMPERATURES, randomness)
+    together = scoring.label_scores(Logits.from_checked(logits), labels, score, TEMPERATURES, randomness)
     for temperature, found in zip(TEMPERATURES, together, strict=True):
         assert label_scores(logits, labels, score, temperature, randomness).tobytes() == found.tobytes()
 

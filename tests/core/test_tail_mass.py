@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from mpmath import mp
 
-from thermoset.data.tail_mass import Stated, rest_bounds, stated_ends, too_heavy, too_light
+from thermoset.data.tail_mass import Stated, stated_bounds, tail_bounds, too_heavy, too_light
 from tops import KINDS, TEMPERATURES, cut_down, rows
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
@@ -24,7 +24,7 @@ def exact_rest(logits, tops, temperature):
 def test_bounds_hold_the_mass_that_is_not_kept(kind, drawn):
     logits, top, temperature = drawn
     tops = cut_down(logits, top, kind)
-    bounds = rest_bounds(tops.logits, tops.stated, tops.n_classes, temperature)
+    bounds = tail_bounds(tops.logits, tops.stated, tops.n_classes, temperature)
     mass = exact_rest(logits, tops, temperature)
     with mp.workdps(60):
         assert mp.exp(bounds.low[0]) <= mass <= mp.exp(bounds.high[0])
@@ -39,7 +39,7 @@ FLAT = np.array([[7.0, *[0.0] * 11, *[-np.inf] * 4]], dtype=np.float16)
 def test_what_is_stated_never_widens_the_bounds(kind, drawn):
     logits, top, temperature = drawn
     nothing, some = (
-        rest_bounds(tops.logits, tops.stated, tops.n_classes, temperature)
+        tail_bounds(tops.logits, tops.stated, tops.n_classes, temperature)
         for tops in (cut_down(logits, top, "nothing"), cut_down(logits, top, kind))
     )
     assert some.low[0] >= nothing.low[0]
@@ -48,7 +48,7 @@ def test_what_is_stated_never_widens_the_bounds(kind, drawn):
 
 def test_nothing_stated_leaves_what_equal_logits_would_weigh():
     tops = cut_down(np.array([[2.0, 1.5, 1.0, 0.5, -3.0, -4.0, -5.0]]), 4, "nothing")
-    bounds = rest_bounds(tops.logits, tops.stated, 7, 0.5)
+    bounds = tail_bounds(tops.logits, tops.stated, 7, 0.5)
     assert bounds.low[0] == -np.inf
     assert bounds.high[0] == pytest.approx(np.log(3) + (0.5 - 2.0) / 0.5, rel=1e-12)  # three classes at z_K
 
@@ -60,7 +60,7 @@ def test_one_stated_temperature_gives_the_power_means():
     tops = cut_down(logits, 4, "one")
     total = np.exp(np.array([-3.0, -4.0, -5.0]) - 0.5).sum()
     for temperature, ends in ((0.5, (3 * (total / 3) ** 2, total)), (2.0, (total, 3 * (total / 3) ** 0.5))):
-        bounds = rest_bounds(tops.logits, tops.stated, 7, temperature)
+        bounds = tail_bounds(tops.logits, tops.stated, 7, temperature)
         lowest, highest = (np.log(end) - 1.5 / temperature for end in ends)
         assert bounds.low[0] == pytest.approx(lowest, abs=1e-11)
         assert bounds.high[0] == pytest.approx(highest, abs=1e-11)
@@ -70,7 +70,7 @@ def test_at_a_stated_temperature_the_mass_is_known():
     logits = np.random.default_rng(0).normal(size=(50, 40)) * 3
     tops = cut_down(logits, 8)
     for temperature in TEMPERATURES:
-        bounds = rest_bounds(tops.logits, tops.stated, 40, temperature)
+        bounds = tail_bounds(tops.logits, tops.stated, 40, temperature)
         assert (bounds.high - bounds.low).max() < 1e-11
 
 
@@ -78,9 +78,9 @@ def test_masked_classes_weigh_nothing():
     logits = np.array([[1.0, 0.5, 0.2, 0.1, -np.inf, -np.inf], [1.0, 0.5, 0.2, -np.inf, -np.inf, -np.inf]])
     stated, silent = cut_down(logits, 4), cut_down(logits, 4, "nothing")
     for temperature in (0.1, 1.0, 3.0):
-        assert rest_bounds(stated.logits, stated.stated, 6, temperature).high.tolist() == [-np.inf, -np.inf]
+        assert tail_bounds(stated.logits, stated.stated, 6, temperature).high.tolist() == [-np.inf, -np.inf]
         # Without a word, two classes may be as large as the last that is kept, unless that is masked itself.
-        found = rest_bounds(silent.logits, silent.stated, 6, temperature).high
+        found = tail_bounds(silent.logits, silent.stated, 6, temperature).high
         assert found[0] == pytest.approx(np.log(2) - 0.9 / temperature, rel=1e-12)
         assert found[1] == -np.inf
 
@@ -88,8 +88,8 @@ def test_masked_classes_weigh_nothing():
 def test_sums_that_cannot_be_are_seen():
     logits = np.array([[2.0, 1.0, 0.5, 0.0]])
     sums = lambda value, of_all: Stated(np.ones(1), np.array([[value]]), of_all)  # noqa: E731
-    assert too_heavy(stated_ends(logits, sums(np.log(3.1), of_all=False), 7), 3).all()  # three classes at e**0 weigh 3
-    assert not too_heavy(stated_ends(logits, sums(np.log(3.0), of_all=False), 7), 3).any()
+    assert too_heavy(stated_bounds(logits, sums(np.log(3.1), of_all=False), 7), 3).all()  # three classes weigh 3
+    assert not too_heavy(stated_bounds(logits, sums(np.log(3.0), of_all=False), 7), 3).any()
     kept = np.log(np.exp(logits).sum())
-    assert too_light(stated_ends(logits, sums(kept - 1e-6, of_all=True), 7)).all()
-    assert not too_light(stated_ends(logits, sums(kept, of_all=True), 7)).any()
+    assert too_light(stated_bounds(logits, sums(kept - 1e-6, of_all=True), 7)).all()
+    assert not too_light(stated_bounds(logits, sums(kept, of_all=True), 7)).any()

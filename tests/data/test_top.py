@@ -9,7 +9,7 @@ from hypothesis import given
 import thermoset as ts
 from law import generated
 from thermoset.data import as_logits
-from thermoset.data.tail_mass import rest_bounds
+from thermoset.data.tail_mass import tail_bounds
 from thermoset.data.top_k import TEMPERATURES, checked_top
 from thermoset.errors import InputError
 from tops import cut_down, rows
@@ -137,7 +137,7 @@ def test_log_probabilities_have_a_sum_of_zero():
     log_probs = (logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)).astype(np.float16)
     tops = cut_down(log_probs, 6, "nothing")
     rows = ts.TopLogits(tops.logits, tops.indices, 30, log_sum_exp=np.zeros(40))
-    bounds = rest_bounds(rows.top_logits, rows.tops.stated, 30, 1.0)
+    bounds = tail_bounds(rows.top_logits, rows.tops.stated, 30, 1.0)
     kept = np.exp(tops.logits.astype(np.float64)).sum(axis=1)
     top = np.exp(tops.logits[:, 0].astype(np.float64))
     assert (np.exp(bounds.low) * top <= np.maximum(1 - kept, 0) + 1e-12).all()

@@ -14,6 +14,7 @@ from law import generated
 from parts import require
 from thermoset.predictor.document import checksum_of
 from thermoset.predictor.many_files import predict_shards
+from thermoset.rows import top_labels
 
 pytestmark = pytest.mark.long
 
@@ -227,6 +228,14 @@ def test_bad_blocks_are_named(two_workers):
         on_cluster(uneven, LABELS[:20], client=two_workers)
     with pytest.raises(ts.InputError, match="labels must"):
         on_cluster(array.from_array(LOGITS, chunks=700), LABELS[:-1], client=two_workers)
+
+
+def test_named_classes_of_workers_are_put_in_order(two_workers):
+    names = tuple("abcdefgh")
+    reversed_rows = array.from_array(LOGITS[:, ::-1].copy(), chunks=(700, 8))
+    rows = on_cluster(reversed_rows, classes=names[::-1], client=two_workers).in_order(names)
+    assert rows.load() == ts.Logits(LOGITS, classes=names)
+    np.testing.assert_array_equal(top_labels(rows.apply(np.square)), np.square(LOGITS).argmax(axis=1))
 
 
 def test_without_a_client(monkeypatch):

@@ -121,6 +121,13 @@ def test_labels_in_one_file_or_one_for_each_shard(tmp_path, kind):
         ts.open(shards, labels=tmp_path / "none.npy")
 
 
+def test_ids_next_to_arrays_are_no_shards(tmp_path):
+    for part in range(2):
+        np.save(tmp_path / f"p{part}_logits.npy", np.eye(3))
+        np.save(tmp_path / f"p{part}_patient.npy", np.arange(3))
+    assert ts.open(tmp_path, id_column="patient").n_rows == 6
+
+
 def test_labels_of_another_file_replace_those_inside(tmp_path):
     save(tmp_path / "val.npz", Logits([[1.0, 2.0], [3.0, 4.0]], [0, 0]))
     np.save(tmp_path / "new.npy", [1, 0])

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 import thermoset as ts
 from law import generated
+from thermoset.data import Logits
 from thermoset.data.row_keys import KEY_BITS, row_keys
 from thermoset.errors import FileFormatError, InputError
 from thermoset.predictor.document import checksum_of, read_document
 from thermoset.predictor.leakage import MOST_KEYS, N_KEYS, KeySample, RowKeys, find_leakage
-from thermoset.rows import ArrayRows
 
 ROWS = ts.Logits(*generated(2400, 6, seed=2))
 FITTED, FRESH = ROWS.take(slice(0, 1200)), ROWS.take(slice(1200, None))
@@ -86,7 +86,7 @@ def test_rows_of_largest_logits_match_whole_rows(predictor):
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 10])
 def test_fresh_rows_never_match(n_classes):
     rng = np.random.default_rng(n_classes)
-    known, fresh = (row_keys(ArrayRows(rng.normal(size=(n, n_classes)) * 3)) for n in (100_000, 300_000))
+    known, fresh = (row_keys(Logits.from_checked(rng.normal(size=(n, n_classes)) * 3)) for n in (100_000, 300_000))
     sample, match = KeySample.of(known), KeySample.of(known).match(fresh, len(known))
     assert sample.below < N_KEYS
     assert (sample.pairs, match.rows, match.keys) == (0, 0, 0)
@@ -164,9 +164,9 @@ def test_the_estimate_has_no_bias(n_rows, most):
 
 def test_a_part_longer_than_its_sample_is_estimated_and_said_to_be(predictor):
     logits = np.random.default_rng(7).normal(size=(200_000, 4)).astype(np.float32)
-    sample = KeySample.of(row_keys(ArrayRows(logits)))
+    sample = KeySample.of(row_keys(Logits.from_checked(logits)))
     assert sample.once == MOST_KEYS
-    back = sample.match(row_keys(ArrayRows(np.concatenate([logits[:50_000], logits[:50_000] + 1]))), 200_000)
+    back = sample.match(row_keys(Logits.from_checked(np.concatenate([logits[:50_000], logits[:50_000] + 1]))), 200_000)
     share = MOST_KEYS / 200_000  # of 50,000 rows
     assert abs(back.rows - 50_000) < 4 * np.sqrt(50_000 * (1 - share) / share)
     assert back.leaked

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import thermoset as ts
+from thermoset.data import Logits
 from thermoset.data.row_keys import KEY_BITS, row_keys
-from thermoset.rows import ArrayRows
 from tops import cut_down
 
 MASK = 2**64 - 1
@@ -34,7 +34,7 @@ def key_of(row):
 
 
 def keys(rows):
-    return row_keys(ArrayRows(np.ascontiguousarray(rows))).tolist()
+    return row_keys(Logits.from_checked(np.ascontiguousarray(rows))).tolist()
 
 
 # float16 has fewer bits below 2**-14, and ends at 65,504
@@ -78,9 +78,9 @@ def test_rows_of_largest_logits_have_the_keys_of_whole_rows(n_classes, kind):
 
 def test_blocks_and_order_do_not_matter():
     table = np.random.default_rng(1).normal(size=(20_000, 30)).astype(np.float32)  # several blocks
-    whole = row_keys(ArrayRows(table))
+    whole = row_keys(Logits.from_checked(table))
     order = np.random.default_rng(2).permutation(len(table))
-    np.testing.assert_array_equal(row_keys(ArrayRows(table[order])), whole[order])
+    np.testing.assert_array_equal(row_keys(Logits.from_checked(table[order])), whole[order])
     assert len(set(whole.tolist())) == len(table)
 
 

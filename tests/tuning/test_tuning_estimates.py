@@ -9,7 +9,8 @@ import thermoset as ts
 from law import generated
 from on_arrays import estimates_of, label_scores, predict_sizes
 from thermoset.arrays import pairs
-from thermoset.rows import ArrayRows, SortedRows, memory_budget
+from thermoset.data import Logits
+from thermoset.rows import SortedRows, memory_budget
 from thermoset.scores import SCORES
 from thermoset.sweeping.engine import label_parts
 from thermoset.sweeping.expectations import expected_hits, expected_sizes, solve_thresholds
@@ -33,7 +34,7 @@ STRATA = 200
 
 
 def solved(data, made, temperature, targets):
-    rows, at = SortedRows(ArrayRows(data.logits)), np.array([temperature])
+    rows, at = SortedRows(Logits.from_checked(data.logits)), np.array([temperature])
     labels, score = label_parts(rows, data.labels, at), made.set_score
     q = solve_thresholds(labels, score, 0, np.array(targets, dtype=np.float64), randomized=made.uses_u)
     hits = expected_hits(labels, score, 0, q, randomized=made.uses_u)

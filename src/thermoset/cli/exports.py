@@ -157,13 +157,13 @@ def answer(
 def _read_columns(path: Path, names: list[str]) -> dict[str, list[Any]]:
     """Columns of a table by name."""
     from thermoset.io.files import byte_limit, errors_about
-    from thermoset.io.roles import named_column, read_values, request
+    from thermoset.io.roles import all_values, named_column, request
     from thermoset.io.source import open_table
 
-    asked = request(False, None, ignore=names, doubt=False, find_labels=False, find_groups=False)
+    asked = request(False, None, ignore=names, labels=False, groups=False, doubt=False)
     table = open_table(path, asked)[1]
     with errors_about(path):
-        return {name: read_values(named_column(table, name), byte_limit(None)).tolist() for name in names}
+        return {name: all_values(named_column(table, name), byte_limit(None)).tolist() for name in names}
 
 
 def _numbers(cells: list[Any], name: str) -> "Floats":

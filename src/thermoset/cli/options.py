@@ -134,7 +134,7 @@ class Rows:
     @property
     def files(self) -> list[Path]:
         """The files that options name: what must not be written to."""
-        from thermoset.io.loading import is_value_file
+        from thermoset.io.roles import is_value_file
 
         named = (self.labels, self.classes, self.groups, *self.more.values())
         return [Path(name) for name in named if name is not None and is_value_file(name)]
@@ -180,7 +180,7 @@ class Rows:
 
         how = self.how
         if not with_labels:
-            from thermoset.io.loading import column_or_file
+            from thermoset.io.roles import column_or_file
 
             own = column_or_file(self.labels)[0]
             how |= {"labels": False, "ignore": [*how["ignore"], *([] if own is None else [own])]}
@@ -193,7 +193,7 @@ class Rows:
 
                 yield load(paths[0], **how)
                 return
-            from thermoset.io.opening import open as open_shards
+            from thermoset.io.loading import open as open_shards
 
             rows = open_shards(list(paths), **how)
             if client is None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from thermoset import kernels
 from thermoset.arrays import Bools, Floats, Ints, Pairs, as_float64, pairs
-from thermoset.data.tail_mass import rest_bounds, slack_of
+from thermoset.data.tail_mass import slack_of, tail_bounds
 from thermoset.data.top_k import LEAST_KEPT, TopRows
 from thermoset.errors import InputError
 from thermoset.plain_scores import distances_below_top
@@ -85,14 +85,14 @@ def score_bounds(score: Score, rows: TopRows, temperature: float, u: Floats, sid
     """One bound of every score, (n, K + 1): of the kept labels by rank, and in the last column of all others."""
     require_bounds(score)
     logits = as_float64(rows.logits)
-    rest = rest_bounds(rows.logits, rows.stated, rows.n_classes, temperature)
+    rest = tail_bounds(rows.logits, rows.stated, rows.n_classes, temperature)
     slack = side * slack_of(rows.n_classes)  # outwards: its sign is the side
     if not score.compiled:
         value, tie = _margin_bounds(logits, rest.low, rest.high, temperature, slack)
     else:
         kept = _weigh(logits, temperature, rest.low if score.rises_with_rest == (side < 0) else rest.high)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            value, tie = _bounds(score, kept, rows.n_rest, rest.high, u[:, None], slack)
+            value, tie = _bounds(score, kept, rows.n_tail, rest.high, u[:, None], slack)
     masked = np.column_stack([np.isneginf(logits), np.isneginf(rest.high) | (side > 0)])
     value[masked] = tie[masked] = np.inf
     if score.keep_top:
@@ -101,7 +101,7 @@ def score_bounds(score: Score, rows: TopRows, temperature: float, u: Floats, sid
 
 
 def _bounds(
-    score: Score, kept: _KeptRows, n_rest: int, log_most: Floats, u: Floats, slack: float
+    score: Score, kept: _KeptRows, n_tail: int, log_most: Floats, u: Floats, slack: float
 ) -> tuple[Floats, Floats]:
     """Value and tie-break of the kept labels, and of the best placed label that is not kept."""
     code, unit, k_reg, drawn, _ = score.terms
@@ -123,7 +123,7 @@ def _bounds(
         below = (top if code == kernels.SAPS else 0.0) + unit * (rank - (code == kernels.SAPS) * 2.0 + 1.0 + u)
         value = np.where(rank == 0, u * top, below) if code == kernels.SAPS else below
         return value, np.broadcast_to(-log_rest, value.shape).copy()
-    share = u / max(n_rest, 1)  # the first of n is at least the mean of them
+    share = u / max(n_tail, 1)  # the first of n is at least the mean of them
     inside = np.concatenate([kept.above + u * kept.weight, (kept.total - kept.rest) + share * kept.rest], axis=1)
     left = np.logaddexp(kept.log_tail, kept.log_weight + np.log1p(-u))
     log_outside = np.concatenate([left, kept.log_tail[:, -1:] + np.log1p(-share)], axis=1)
@@ -242,7 +242,7 @@ def middle_confidences(rows: TopRows, temperature: float) -> Floats:
     confidences = np.empty(rows.n_rows)
 
     def work(some: TopRows, place: slice) -> None:
-        rest = rest_bounds(some.logits, some.stated, some.n_classes, temperature)
+        rest = tail_bounds(some.logits, some.stated, some.n_classes, temperature)
         logits = as_float64(some.logits)
         most, least = (1.0 / _weigh(logits, temperature, one).total[:, 0] for one in (rest.low, rest.high))
         confidences[place] = 0.5 * (most + least)

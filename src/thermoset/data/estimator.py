@@ -137,8 +137,9 @@ def predict_data(estimator: Any, logits: Any, groups: Any = None, labels: Any = 
     own = None if named else labels
     whole = isinstance(logits, Logits)
     data = as_logits(logits, own, groups) if whole else checked_logits(logits, own, None, groups)
-    _check_width(estimator, data.n_classes, data.classes)
-    data = _in_order(estimator, data)
+    fitted, given = estimator.class_names_, data.classes
+    if fitted is not None and given is not None and given != fitted and set(given) == set(fitted):
+        data = data.in_order(fitted)
     check_classes(estimator, data.n_classes, data.classes)
     if named:  # labels may be names that the estimator knows and the rows do not
         names = data.classes or estimator.class_names_
@@ -148,14 +149,6 @@ def predict_data(estimator: Any, logits: Any, groups: Any = None, labels: Any = 
     if given_as != kind and not few:
         raise InputError(f"{type(estimator).__name__} was fitted on {_REFUSED[kind, given_as]}")
     return data
-
-
-def _in_order(estimator: Any, data: Logits) -> Logits:
-    """Rows with their columns in the order that an estimator was fitted on, where names tell."""
-    fitted, given = estimator.class_names_, data.classes
-    if fitted is None or given is None or given == fitted or set(given) != set(fitted):
-        return data
-    return data.in_order(fitted)
 
 
 def check_classes(estimator: Any, n_classes: int, classes: tuple[str, ...] | None) -> None:

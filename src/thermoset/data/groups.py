@@ -16,12 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.arrays import Ints
+from thermoset.arrays import Ints, read_only
 from thermoset.data.reading import is_missing, is_storable, one_column
 from thermoset.errors import InputError
-from thermoset.quoting import printable, quoted
-
-_SHOWN = 5  # names that a message lists before it says how many more there are
+from thermoset.quoting import listing, printable, quoted
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,9 +45,7 @@ class Groups:
     codes: Ints
 
     def __post_init__(self) -> None:
-        view = self.codes.view()
-        view.flags.writeable = False
-        object.__setattr__(self, "codes", view)
+        object.__setattr__(self, "codes", read_only(self.codes))
 
     @cached_property
     def counts(self) -> Ints:
@@ -98,8 +94,7 @@ def joined_groups(parts: Sequence[Groups]) -> Groups:
 
 def listed_groups(names: tuple[str, ...] | list[str]) -> str:
     """A few names, and how many more there are."""
-    few = ", ".join(printable(name, 40) for name in names[:_SHOWN])
-    return few + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
+    return listing([printable(name, 40) for name in names])
 
 
 def read_groups(groups: object, n_rows: int) -> Groups:

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from thermoset.arrays import Block, Floats, Ints
+from thermoset.arrays import Block, Floats, Ints, read_only
 from thermoset.data.groups import Groups, joined_groups, read_groups
 from thermoset.data.guards import LOGITS, PROBABILITIES, check_class_columns, check_probabilities, warn_of_probabilities
 from thermoset.data.labels import class_names, label_indices, names_and_labels
@@ -89,8 +88,8 @@ class Logits:
         classes: Sequence[str] | Sequence[int] | None = None,
         groups: object = None,
     ) -> None:
-        made = checked_logits(logits, labels, classes, groups)
-        self._set(made._rows, made.labels, made.classes, made.groups, made.input_kind)
+        own = checked_logits(logits, labels, classes, groups)
+        self._set(own._rows, own.labels, own.classes, own.groups, own.input_kind)
         warn_of_probabilities(self)
 
     @classmethod
@@ -203,9 +202,14 @@ class Logits:
         input_kind: str = LOGITS,
     ) -> Self:
         """Make rows of parts that have been checked."""
-        made = object.__new__(cls)
-        made._set(rows, labels, classes, groups, input_kind)
-        return made
+        new = object.__new__(cls)
+        new._set(rows, labels, classes, groups, input_kind)
+        return new
+
+    def _with(self, **parts: Any) -> Self:
+        """The same but for some parts, which have been checked."""
+        own = {name.removeprefix("_"): getattr(self, name) for name in Logits.__slots__}
+        return self.from_checked(**own | parts)
 
     def _set(
         self, rows: Any, labels: Ints | None, classes: tuple[str, ...] | None, groups: Groups | None, input_kind: str
@@ -266,12 +270,15 @@ class Logits:
         """
         for start in range(0, self.n_rows, step):
             rows = slice(start, min(start + step, self.n_rows))
-            yield rows, self._rows[rows]
+            yield rows, self._block(rows)
 
     def head(self, n_rows: int) -> Block:
         """The first rows, at most so many, (n, C)."""
-        first: Block = self._rows[:n_rows]
-        return first
+        return self._block(slice(0, n_rows))
+
+    def _block(self, rows: slice) -> Block:
+        block: Block = self._rows[rows]
+        return block
 
     def within_budget(self) -> "Logits":
         """The same rows, in memory if they are stored and take a small part of the memory budget."""
@@ -311,7 +318,7 @@ class Logits:
     def _select(self, index: Any) -> "Logits":
         labels = None if self.labels is None else self.labels[index]
         groups = None if self.groups is None else self.groups.take(index)
-        return self.from_checked(self._take_rows(index), labels, self.classes, groups, self.input_kind)
+        return self._with(rows=self._take_rows(index), labels=labels, groups=groups)
 
     def _take_rows(self, index: Any) -> Any:
         return np.ascontiguousarray(self._rows[index])
@@ -325,7 +332,7 @@ class Logits:
         given = {name: column for column, name in enumerate(self.classes or ())}
         order = np.array([given[name] for name in classes])
         labels = None if self.labels is None else np.argsort(order)[self.labels]
-        return self.from_checked(self._reordered_rows(order), labels, tuple(classes), self.groups, self.input_kind)
+        return self._with(rows=self._reordered_rows(order), labels=labels, classes=tuple(classes))
 
     def _reordered_rows(self, order: Ints) -> Any:
         return np.ascontiguousarray(self._rows[:, order])
@@ -342,11 +349,11 @@ class Logits:
 
     def labelled(self, labels: Ints) -> Self:
         """The same rows with labels, which have been checked."""
-        return self.from_checked(self._rows, labels, self.classes, self.groups, self.input_kind)
+        return self._with(labels=labels)
 
     def with_groups(self, groups: Groups) -> Self:
         """The same rows with groups, which have been checked."""
-        return self.from_checked(self._rows, self.labels, self.classes, groups, self.input_kind)
+        return self._with(groups=groups)
 
     def concatenate(self, other: "Logits") -> "Logits":
         """These labelled rows and then the others; both must have the same classes, and groups if one of them has.
@@ -478,10 +485,3 @@ def with_columns(logits: Logits, indices: Ints) -> Logits:
 
 def _apply_block(block: Block, f: Callable[[Block], Block]) -> tuple[Block]:
     return (f(block),)
-
-
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A view that cannot be written to; the caller's own array stays as writeable as it was."""
-    view = array.view()
-    view.flags.writeable = False
-    return view

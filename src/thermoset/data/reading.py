@@ -303,8 +303,8 @@ def unpack_output(value: Any) -> Output | None:
         if "logits" not in value:
             keys = ", ".join(map(quoted, islice(value, 5))) or "none"
             raise InputError(f"a mapping needs the key 'logits'; got these keys: {keys}. Pass the array itself.")
-        beside = (next((value[key] for key in keys if key in value), None) for keys in (LABELS, NAMES, GROUPS))
-        return Output(value["logits"], *beside)
+        more = (next((value[key] for key in keys if key in value), None) for keys in (LABELS, NAMES, GROUPS))
+        return Output(value["logits"], *more)
     if hasattr(value, "shape") or not (hasattr(value, "predictions") and hasattr(value, "label_ids")):
         return None  # a frame may have columns of these names
     logits, given = value.predictions, value.label_ids

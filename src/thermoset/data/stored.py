@@ -1,14 +1,16 @@
 """Logits that stay where they are stored: read in blocks, pass after pass, and never all at once."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from thermoset.arrays import Block, Ints
+from thermoset.arrays import Block, Ints, read_only
 from thermoset.data.groups import Groups
-from thermoset.data.logits import Logits, read_only
+from thermoset.data.logits import Logits
 from thermoset.errors import InputError
 from thermoset.rows import budget_share, physical_memory
 
@@ -21,77 +23,36 @@ PIECE_BYTES = 2**23
 _SPARSE = 32  # rows this many times further apart than they are long are read one by one
 
 
-class Shard(Protocol):
+@dataclass(frozen=True, eq=False)
+class Shard(ABC):
     """Rows of logits in one file: picklable (paths and facts, no open handles), opened when they are read."""
 
-    @property
-    def name(self) -> str:
-        """For messages: the path, and the array in a file that holds several."""
+    name: str  # for messages: the path, and the array in a file that holds several
+    n_rows: int
+    n_classes: int
+    dtype: np.dtype[Any]  # of the rows that `read` gives: float16, float32 or float64
+    classes: tuple[str, ...] | None
+    input_kind: str  # what the file holds, logits or probabilities; `read` gives logits either way
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-
-    @property
-    def n_classes(self) -> int:
-        """Number of columns."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the rows that `read` gives: float16, float32 or float64."""
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        """Class names, if the file has any."""
-
-    @property
-    def input_kind(self) -> str:
-        """What the file holds: logits or probabilities; `read` gives logits either way."""
-
+    @abstractmethod
     def read(self, start: int, stop: int) -> Block:
         """Rows start to stop - 1, C-contiguous and checked, the same bits that loading the file gives."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Wrapped:
-    """A shard of which something is changed as it is read."""
+class TransformedShard(Shard):
+    """A shard with other rows: f takes a block and gives one of the same shape."""
 
     shard: Shard
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.shard, name)
-
-
-@dataclass(frozen=True, eq=False)
-class TransformedShard(_Wrapped):
-    """Other rows: f takes a block and gives float64 of the same shape."""
-
     f: Callable[[Block], Block]
-
-    dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float64)
 
     def read(self, start: int, stop: int) -> Block:
         """Some rows."""
         return self.f(self.shard.read(start, stop))
 
 
-@dataclass(frozen=True, eq=False)
-class ReorderedShard(_Wrapped):
-    """Columns in another order."""
-
-    order: Ints
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        """Class names."""
-        names = self.shard.classes
-        return None if names is None else tuple(names[column] for column in self.order)
-
-    def read(self, start: int, stop: int) -> Block:
-        """Some rows."""
-        return np.ascontiguousarray(self.shard.read(start, stop)[:, self.order])
+def _columns_of(block: Block, order: Ints) -> Block:
+    return np.ascontiguousarray(block[:, order])
 
 
 class Segment(NamedTuple):
@@ -209,16 +170,13 @@ class StoredLogits(Logits):
 
     def on(self, engine: "Engine | None") -> "StoredLogits":
         """The same rows, worked on by another engine."""
-        return self._again(self._rows._replace(engine=engine))
-
-    def _again(self, rows: StoredRows) -> Self:
-        return self.from_checked(rows, self.labels, self.classes, self.groups, self.input_kind)
+        return self._with(rows=self._rows._replace(engine=engine))
 
     def pieces(self, n_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
         """The rows in the order of their places, in pieces of one shard that take about so many bytes."""
         start = 0
-        for shard, rows in self._rows.segments:
-            n_rows = shard.n_rows if rows is None else len(rows)
+        for segment in self._rows.segments:
+            (shard, rows), n_rows = segment, segment.n_rows
             step, first = max(1, n_bytes // (shard.n_classes * shard.dtype.itemsize)), 0
             while first < n_rows:
                 stop = min(first + step, n_rows)
@@ -248,31 +206,37 @@ class StoredLogits(Logits):
         return super()._select(numbers)
 
     def _reordered_rows(self, order: Ints) -> StoredRows:
-        segments = tuple(Segment(ReorderedShard(shard, order), rows) for shard, rows in self._rows.segments)
+        names = None if self.classes is None else tuple(self.classes[column] for column in order)
+        return self._transformed(partial(_columns_of, order=order), self.dtype, names)
+
+    def _transformed(
+        self, f: Callable[[Block], Block], dtype: np.dtype[Any], classes: tuple[str, ...] | None
+    ) -> StoredRows:
+        segments = tuple(
+            Segment(TransformedShard(one.name, one.n_rows, one.n_classes, dtype, classes, one.input_kind, one, f), rows)
+            for one, rows in self._rows.segments
+        )
         return self._rows._replace(segments=segments)
 
     def _take_rows(self, index: Ints) -> StoredRows:
         found, start = [], 0
-        for shard, rows in self._rows.segments:
-            n_rows = shard.n_rows if rows is None else len(rows)
-            first, stop = np.searchsorted(index, (start, start + n_rows))
+        for segment in self._rows.segments:
+            first, stop = np.searchsorted(index, (start, start + segment.n_rows))
             if first < stop:
                 wanted = index[first:stop] - start
-                found.append(Segment(shard, wanted if rows is None else rows[wanted]))
-            start += n_rows
+                found.append(segment._replace(rows=wanted if segment.rows is None else segment.rows[wanted]))
+            start += segment.n_rows
         return self._rows._replace(segments=tuple(found))
 
     def _joined_rows(self, other: Logits, labels: Ints, groups: Groups | None) -> Logits:
         if not isinstance(other, StoredLogits):
             return super()._joined_rows(other, labels, groups)
         rows = self._rows._replace(segments=self._rows.segments + other._rows.segments)
-        return self.from_checked(rows, labels, self.classes, groups, self.input_kind)
+        return self._with(rows=rows, labels=labels, groups=groups)
 
     def apply(self, f: Callable[[Block], Block]) -> Logits:
         """The same rows with other numbers, made when they are read; f must be picklable for a cluster."""
-        segments = tuple(Segment(TransformedShard(shard, f), rows) for shard, rows in self._rows.segments)
-        return self._again(self._rows._replace(segments=segments))
+        return self._with(rows=self._transformed(f, np.dtype(np.float64), self.classes))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        rows = self._rows._replace(engine=None)
-        return type(self).from_checked, (rows, self.labels, self.classes, self.groups, self.input_kind)
+        return Logits.__reduce__(self.on(None))

@@ -36,7 +36,7 @@ class Stated(NamedTuple):
     of_all: bool
 
 
-class StatedEnds(NamedTuple):
+class StatedBounds(NamedTuple):
     """Bounds of h at rising p, each (n, S); see the module."""
 
     inverse: Floats
@@ -44,7 +44,7 @@ class StatedEnds(NamedTuple):
     high: Floats
 
 
-class RestBounds(NamedTuple):
+class TailBounds(NamedTuple):
     """Logs of the least and the most that the classes not kept weigh together, where the top class weighs 1; (n,).
 
     -inf is no weight at all: all of them are masked.
@@ -59,8 +59,8 @@ def slack_of(n_classes: int) -> float:
     return 2.0**-51 * (n_classes + 64)
 
 
-def stated_ends(logits: Block, stated: Stated, n_classes: int) -> StatedEnds:
-    """What the stated sums say of h, for rows of falling logits (n, K); NaN where a sum cannot be."""
+def stated_bounds(logits: Block, stated: Stated, n_classes: int) -> StatedBounds:
+    """What the stated sums say of h, for rows of descending logits (n, K); NaN where a sum cannot be."""
     order = np.argsort(-stated.temperatures, kind="stable")
     inverse, sums = 1.0 / stated.temperatures[order], stated.log_sums[:, order].astype(np.float64)
     error = _UNITS * float(np.finfo(stated.log_sums.dtype).eps) * np.maximum(np.abs(sums), 1.0)
@@ -75,7 +75,7 @@ def stated_ends(logits: Block, stated: Stated, n_classes: int) -> StatedEnds:
             error = error + inverse * float(np.finfo(logits.dtype).eps) * largest
             low, high = _beyond_kept(kept, inverse, sums, error, slack_of(n_classes))
     masked = np.isneginf(kept[:, -1:]) | np.isneginf(sums)
-    return StatedEnds(inverse, np.where(masked, -np.inf, low), np.where(masked, -np.inf, high))
+    return StatedBounds(inverse, np.where(masked, -np.inf, low), np.where(masked, -np.inf, high))
 
 
 def _beyond_kept(kept: Floats, inverse: Floats, sums: Floats, error: Floats, slack: float) -> tuple[Floats, Floats]:
@@ -90,35 +90,35 @@ def _beyond_kept(kept: Floats, inverse: Floats, sums: Floats, error: Floats, sla
     return low, high
 
 
-def too_heavy(ends: StatedEnds, n_rest: int) -> Bools:
+def too_heavy(bounds: StatedBounds, n_tail: int) -> Bools:
     """Where a stated sum is more than the classes not kept can weigh, (n, S)."""
-    heavy: Bools = ends.low > np.log(n_rest) + 1e-9
+    heavy: Bools = bounds.low > np.log(n_tail) + 1e-9
     return heavy
 
 
-def too_light(ends: StatedEnds) -> Bools:
+def too_light(bounds: StatedBounds) -> Bools:
     """Where a stated sum over all classes is less than that of the kept ones, (n, S)."""
-    return np.isnan(ends.high)
+    return np.isnan(bounds.high)
 
 
-def rest_bounds(logits: Block, stated: Stated, n_classes: int, temperature: float) -> RestBounds:
-    """Bounds of the mass that is not kept, at a temperature, for rows of falling logits (n, K)."""
-    n_rest, p = n_classes - logits.shape[1], 1.0 / temperature
-    ends = stated_ends(logits, stated, n_classes)
-    edge = np.full((len(logits), 1), np.log(n_rest))
+def tail_bounds(logits: Block, stated: Stated, n_classes: int, temperature: float) -> TailBounds:
+    """Bounds of the mass that is not kept, at a temperature, for rows of descending logits (n, K)."""
+    n_tail, p = n_classes - logits.shape[1], 1.0 / temperature
+    bounds = stated_bounds(logits, stated, n_classes)
+    edge = np.full((len(logits), 1), np.log(n_tail))
     # h never rises: what bounds it at one p bounds it from there on, and from there back.
-    high = np.minimum.accumulate(np.concatenate([edge, ends.high], axis=1), axis=1)
-    low = np.maximum.accumulate(np.concatenate([-np.inf + edge, ends.low], axis=1)[:, ::-1], axis=1)[:, ::-1]
-    points = np.concatenate([[0.0], ends.inverse])
+    high = np.minimum.accumulate(np.concatenate([edge, bounds.high], axis=1), axis=1)
+    low = np.maximum.accumulate(np.concatenate([-np.inf + edge, bounds.low], axis=1)[:, ::-1], axis=1)[:, ::-1]
+    points = np.concatenate([[0.0], bounds.inverse])
     with np.errstate(invalid="ignore", over="ignore"):
         fall = np.minimum(p * (logits[:, 0].astype(np.float64) - logits[:, -1].astype(np.float64)), _FURTHEST)
         most, least = _highest(points, high, p), _lowest(points, low, high, p)
-        # The mass itself is -log h and the mean gap at most log n_rest more: what its terms' roundings grow with.
-        noise = 2.0**-50 * (np.abs(most) + fall + np.log(n_rest) + n_classes + 64)
+        # The mass itself is -log h and the mean gap at most log n_tail more: what its terms' roundings grow with.
+        noise = 2.0**-50 * (np.abs(most) + fall + np.log(n_tail) + n_classes + 64)
         top = np.maximum(most - fall + noise, -_FURTHEST)
         bottom = np.fmin(least - fall - noise, top)
-    masked = np.isneginf(logits[:, -1]) | np.isneginf(ends.high).any(axis=1)
-    return RestBounds(np.where(masked, -np.inf, bottom), np.where(masked, -np.inf, top))
+    masked = np.isneginf(logits[:, -1]) | np.isneginf(bounds.high).any(axis=1)
+    return TailBounds(np.where(masked, -np.inf, bottom), np.where(masked, -np.inf, top))
 
 
 def _highest(points: Floats, high: Floats, p: float) -> Floats:
@@ -146,7 +146,7 @@ def _lowest(points: Floats, low: Floats, high: Floats, p: float) -> Floats:
     return least
 
 
-def fill_rest(logits: Block, stated: Stated, n_classes: int) -> Block:
+def fill_tail(logits: Block, stated: Stated, n_classes: int) -> Block:
     """One logit for all classes that are not kept, (n,): below those that are, for what only chooses or describes.
 
     Together they weigh what is stated at the temperature nearest 1. Where nothing is stated, the tail is taken to go on
@@ -156,11 +156,11 @@ def fill_rest(logits: Block, stated: Stated, n_classes: int) -> Block:
     last, n_kept = logits[:, -1], logits.shape[1]
     kept = logits.astype(np.float64)
     if stated.temperatures.size:
-        ends = stated_ends(logits, stated, n_classes)
-        s = int(np.abs(np.log(ends.inverse)).argmin())
+        bounds = stated_bounds(logits, stated, n_classes)
+        s = int(np.abs(np.log(bounds.inverse)).argmin())
         # Where the bounds reach down to nothing, the upper one alone says something.
-        middle = np.where(np.isneginf(ends.low[:, s]), ends.high[:, s], (ends.low[:, s] + ends.high[:, s]) / 2)
-        fall: Floats = np.maximum(np.log(n_classes - n_kept) - middle, 0.0) / ends.inverse[s]
+        middle = np.where(np.isneginf(bounds.low[:, s]), bounds.high[:, s], (bounds.low[:, s] + bounds.high[:, s]) / 2)
+        fall: Floats = np.maximum(np.log(n_classes - n_kept) - middle, 0.0) / bounds.inverse[s]
     else:
         half, ratio = n_kept // 2, n_classes / n_kept
         with np.errstate(invalid="ignore"):

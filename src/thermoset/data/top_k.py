@@ -5,21 +5,21 @@
 TopLogits(1 rows x 10 classes, the 4 largest, float64, labelled)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.arrays import Block, Ints, as_float64, as_int64
+from thermoset.arrays import Block, Ints, as_float64, as_int64, read_only
 from thermoset.bounds import checked_temperature, whole_number
 from thermoset.data.groups import Groups, read_groups
 from thermoset.data.guards import LOGITS
 from thermoset.data.labels import class_names, label_indices
-from thermoset.data.logits import Logits, as_logits, read_only
+from thermoset.data.logits import Logits, as_logits
 from thermoset.data.reading import check_logits, foreign_array, read_table
-from thermoset.data.tail_mass import Stated, fill_rest, stated_ends, too_heavy, too_light
+from thermoset.data.tail_mass import Stated, fill_tail, stated_bounds, too_heavy, too_light
 from thermoset.errors import InputError
 from thermoset.rows import block_rows
 
@@ -54,7 +54,7 @@ class TopRows:
         return len(self.logits)
 
     @property
-    def n_rest(self) -> int:
+    def n_tail(self) -> int:
         """How many classes of a row are not kept."""
         return self.n_classes - int(self.logits.shape[1])
 
@@ -87,8 +87,8 @@ class TopRows:
     def complete(self) -> Block:
         """Whole rows (n, C) of the type of the kept logits: a best guess at the others."""
         whole = np.empty(self.shape, dtype=self.dtype)
-        if self.n_rest:
-            whole[:] = fill_rest(self.logits, self.stated, self.n_classes)[:, None]
+        if self.n_tail:
+            whole[:] = fill_tail(self.logits, self.stated, self.n_classes)[:, None]
         np.put_along_axis(whole, self.indices.astype(np.int64), self.logits, axis=1)
         return whole
 
@@ -103,8 +103,8 @@ class TopLogits(Logits):
     """The K largest logits of each row, with their classes, and what is known of the others.
 
     Taken wherever `Logits` are. Sets keep the promise: calibration takes the most that a label's score can be and
-    prediction the least, so that labels are let in where nobody can tell. What only chooses (temperatures) or describes
-    (probabilities, figures) works on completed rows, a best guess: `logits` and `blocks`.
+    prediction the least, so that sets include labels where nobody can tell. What only chooses (temperatures) or
+    describes (probabilities, figures) works on completed rows, a best guess: `logits` and `blocks`.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class TopLogits(Logits):
 
     Attributes
     ----------
-    top_logits : float array (n, K), falling
+    top_logits : float array (n, K), descending
     top_indices : int array (n, K)
     labels, classes
 
@@ -217,15 +217,9 @@ class TopLogits(Logits):
             )
         return self._rows.complete()
 
-    def blocks(self, step: int) -> Iterator[tuple[slice, Block]]:
-        """Completed rows, at most `step` at a time, each with its place; see `logits`."""
-        for start in range(0, self.n_rows, step):
-            place = slice(start, min(start + step, self.n_rows))
-            yield place, self._rows.part(place).complete()
-
-    def head(self, n_rows: int) -> Block:
-        """The first rows, completed, at most so many, (n, C)."""
-        return self._rows.part(slice(0, n_rows)).complete()
+    def _block(self, rows: slice) -> Block:
+        """Completed rows; see `logits`."""
+        return self._rows.part(rows).complete()
 
     def _reordered_rows(self, order: Ints) -> TopRows:
         logits, indices = _in_descending_order(self._rows.logits, np.argsort(order)[self._rows.indices])
@@ -241,7 +235,7 @@ class TopLogits(Logits):
                 "state the same sums of the others."
             )
         rows = TopRows.concatenate([self._rows, other._rows])
-        return self.from_checked(rows, labels, self.classes, groups, self.input_kind)
+        return self._with(rows=rows, labels=labels, groups=groups)
 
     @property
     def _layout(self) -> tuple[object, ...]:
@@ -344,7 +338,7 @@ def _read_indices(given: object, shape: tuple[int, ...], n_classes: int) -> Indi
 
 
 def _in_descending_order(values: Block, indices: Indices) -> tuple[Block, Indices]:
-    """Logits falling along each row, and of equal ones the lower class first."""
+    """Logits descending along each row, and of equal ones the lower class first."""
     descends = values[:, 1:] < values[:, :-1]
     descends |= (values[:, 1:] == values[:, :-1]) & (indices[:, 1:] > indices[:, :-1])
     if descends.all():
@@ -380,21 +374,21 @@ def _sums(given: object, shape: tuple[int, ...], name: str) -> Block:
 
 
 def _check_stated(values: Block, stated: Stated, n_classes: int) -> None:
-    n_rest = n_classes - values.shape[1]
-    if n_rest == 0 or not stated.temperatures.size:
+    n_tail = n_classes - values.shape[1]
+    if n_tail == 0 or not stated.temperatures.size:
         return
     name = "log_sum_exp" if stated.of_all else "log_rest"
-    ends = stated_ends(values, stated, n_classes)
-    light = np.flatnonzero(too_light(ends).any(axis=1))
+    bounds = stated_bounds(values, stated, n_classes)
+    light = np.flatnonzero(too_light(bounds).any(axis=1))
     if len(light):
         raise InputError(
             f"{name}[{light[0]}] is less than the log-sum of the logits that are kept; {len(light)} such row(s). "
             "It must be that of all classes, at T = 1."
         )
-    heavy = np.flatnonzero(too_heavy(ends, n_rest).any(axis=1))
+    heavy = np.flatnonzero(too_heavy(bounds, n_tail).any(axis=1))
     if len(heavy):
         raise InputError(
-            f"{name}[{heavy[0]}] is more than {n_rest} classes can have that are not above the smallest kept logit; "
+            f"{name}[{heavy[0]}] is more than {n_tail} classes can have that are not above the smallest kept logit; "
             f"{len(heavy)} such row(s). Are these the {values.shape[1]} largest logits?"
         )
 

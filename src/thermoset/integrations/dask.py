@@ -76,7 +76,7 @@ def on_cluster(
     if isinstance(logits, StoredLogits):
         return as_logits(logits.on(engine), *beside)
     if all(isinstance(one, str) or hasattr(one, "__fspath__") for one in (logits if several else [logits])):
-        from thermoset.io.opening import open as open_source  # noqa: PLC0415
+        from thermoset.io.loading import open as open_source  # noqa: PLC0415
 
         return as_logits(open_source(logits).on(engine), *beside)
     if is_instance(logits, "dask.array", "Array"):
@@ -303,13 +303,20 @@ def _argument_for(shard: Shard) -> Any:
 
 def _blocks(given: Any, rows: slice | NDArray[np.int64]) -> Iterator[tuple[slice, Block]]:
     """The rows of a task, block by block, with their places among them."""
-    given, f = given if isinstance(given, tuple) else (given, None)
-    block = given[rows] if isinstance(given, np.ndarray) else Piece(given, rows, slice(0, 0)).read()
-    block = block if f is None else f(block)
+    block = _read(given, rows)
     step = block_rows(block.shape[1])
     for first in range(0, len(block), step):
         some = block[first : first + step]
         yield slice(first, first + len(some)), some
+
+
+def _read(given: Any, rows: slice | NDArray[np.int64]) -> Block:
+    """Rows of an array, of a shard, or of either with what is made of them."""
+    if isinstance(given, tuple):
+        inner, f = given
+        changed: Block = f(_read(inner, rows))
+        return changed
+    return given[rows] if isinstance(given, np.ndarray) else Piece(given, rows, slice(0, 0)).read()
 
 
 def _map(given: Any, rows: slice | NDArray[np.int64], task: Task) -> list[tuple[slice, Arrays]]:
@@ -335,17 +342,11 @@ def _add(one: Arrays, other: Arrays) -> Arrays:
 
 
 @dataclass(frozen=True, eq=False)
-class RemoteShard:
+class RemoteShard(Shard):
     """Rows that a worker holds, or can make again: a future of an array."""
 
-    name: str
     future: Any
     client: Any
-    n_rows: int
-    n_classes: int
-    dtype: np.dtype[Any]
-    classes: tuple[str, ...] | None = None
-    input_kind: str = LOGITS
 
     def read(self, start: int, stop: int) -> NDArray[np.floating[Any]]:
         """Some rows, brought here."""
@@ -369,7 +370,7 @@ def _remote_rows(
                 "blocks must have the same classes and the same type."
             )
     shards = [
-        RemoteShard(f"block {i}", future, client, shape[0], shape[1], dtype, names, input_kind)
+        RemoteShard(f"block {i}", shape[0], shape[1], dtype, names, input_kind, future, client)
         for i, (future, (shape, dtype)) in enumerate(zip(checked, facts, strict=True))
     ]
     return StoredLogits.of(shards)

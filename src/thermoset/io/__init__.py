@@ -8,8 +8,8 @@ all else is written once on that. No code of a file is ever run, and a file is w
 
 from thermoset.io.formats import FORMATS, READABLE, SUFFIXES, found_shards
 from thermoset.io.loading import files_of, load, read_partial_labels, read_values, save
-from thermoset.io.opening import open_blocks
 from thermoset.io.predictions import PREDICTION_SUFFIXES, open_predictions
+from thermoset.io.source import open_blocks
 
 __all__ = [
     "FORMATS",

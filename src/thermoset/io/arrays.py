@@ -11,8 +11,8 @@ import os
 import secrets
 import shutil
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from thermoset.data.reading import NAMES
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import check_size, need, read_at_most
+from thermoset.io.files import check_size, need, read_at_most, unreadable
 from thermoset.io.numpy import sibling_columns
 from thermoset.io.roles import Request
 from thermoset.io.table import BATCH_BYTES, PIECE_BYTES, TEXT, Column, Columns, Forward, Table, row_bytes, rows_in
-from thermoset.quoting import quoted, reason
+from thermoset.quoting import quoted
 
 _COMPRESSORS = {"blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd"}
 _CODECS = _COMPRESSORS | {"bytes", "crc32c", "endian", "sharding_indexed", "transpose", "vlen-utf8"}
@@ -37,14 +37,8 @@ _METADATA_BYTES = 1 << 24
 _BAD = (ValueError, TypeError, LookupError, RuntimeError, AttributeError, EOFError, OverflowError, OSError, zlib.error)
 
 
-@contextmanager
-def _errors(what: str) -> Iterator[None]:
-    try:
-        yield
-    except InputError:
-        raise
-    except (*_BAD, lzma.LZMAError) as error:
-        raise FileFormatError(f"{what} cannot be read, or is truncated ({reason(error)}).") from None
+def _errors(what: str) -> AbstractContextManager[None]:
+    return unreadable(f"{what} cannot be read, or is truncated", (*_BAD, lzma.LZMAError))
 
 
 @dataclass(frozen=True)
@@ -95,7 +89,7 @@ def read_zarr(path: Path, asked: Request) -> Table:
     """Judge the metadata, and compare them with the files that are there."""
     need("zarr", "zarr", "reading .zarr")  # said now, and not when rows are read
     found = _metadata(path)
-    if _is_array(found):
+    if found.get("node_type") == "array" or "chunks" in found:
         return Table({"probs" if asked.probabilities else "logits": _zarr(path, asked), **sibling_columns(path, asked)})
     attributes = found.get("attributes") or (_json(path / ".zattrs") if (path / ".zattrs").is_file() else {})
     names = [part.name for part in path.iterdir() if (part / "zarr.json").is_file() or (part / ".zarray").is_file()]
@@ -107,10 +101,6 @@ def _metadata(path: Path) -> dict[str, Any]:
         if (path / name).is_file():
             return _json(path / name)
     raise FileFormatError("not a Zarr folder: it has neither zarr.json nor .zgroup nor .zarray.")
-
-
-def _is_array(found: Mapping[str, Any]) -> bool:
-    return found.get("node_type") == "array" or "chunks" in found
 
 
 def _json(path: Path) -> dict[str, Any]:

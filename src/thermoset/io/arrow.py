@@ -5,7 +5,7 @@ Rows are decoded from a row group or record batch on. Class names and other fact
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data.reading import first_repeated
-from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import check_size, need
+from thermoset.errors import FileFormatError
+from thermoset.io.files import check_size, need, unreadable
 from thermoset.io.roles import Request
 from thermoset.io.table import BATCH_BYTES, PIECE_BYTES, TEXT, Column, Columns, Forward, Table, row_bytes, rows_in
-from thermoset.quoting import quoted, reason
+from thermoset.quoting import quoted
 
 METADATA_KEY = b"thermoset.classes"
 TOP_KEY = b"thermoset.top"  # how many classes there are, and temperatures, as JSON, for rows of largest logits
@@ -31,15 +31,9 @@ def _arrow() -> ModuleType:
     return need("pyarrow", "io", "reading parquet and Arrow files")
 
 
-@contextmanager
-def arrow_errors(kind: str) -> Iterator[None]:
-    """Say in the project's own errors that pyarrow cannot read a file of some kind."""
-    try:
-        yield
-    except InputError:
-        raise
-    except (_arrow().ArrowException, OSError, ValueError, KeyError) as error:  # a damaged name may not be UTF-8, say
-        raise FileFormatError(f"not a readable {kind} file, or a truncated one ({reason(error)}).") from None
+def _errors(kind: str) -> AbstractContextManager[None]:
+    bad = (_arrow().ArrowException, OSError, ValueError, KeyError)  # a damaged name may not be UTF-8, say
+    return unreadable(f"not a readable {kind} file, or a truncated one", bad)
 
 
 # -- columns -----------------------------------------------------------------------------------------------------------
@@ -77,7 +71,7 @@ class _ArrowColumn(Forward):
     def batches(self, first: int, step: int) -> Iterator[Any]:
         """The same in batches of so many rows, decoded in one thread: readers of many shards are many processes."""
         parts = range(self._part(first), len(self.ends))
-        with arrow_errors(self.kind):
+        with _errors(self.kind):
             if self.kind == "parquet":
                 library = need("pyarrow.parquet", "io", "reading .parquet")
                 with library.ParquetFile(self.path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
@@ -106,7 +100,7 @@ def _ipc_reader(path: Path, names: Sequence[str] = ()) -> Any:
 def read_parquet(path: Path, asked: Request) -> Table:
     """Look at what the file declares, and at the first row where the length of lists is not."""
     parquet = need("pyarrow.parquet", "io", "reading .parquet")
-    with arrow_errors("parquet"), parquet.ParquetFile(path) as file:
+    with _errors("parquet"), parquet.ParquetFile(path) as file:
         n_rows = [file.metadata.row_group(place).num_rows for place in range(file.metadata.num_row_groups)]
         if sum(n_rows) != file.metadata.num_rows or min(n_rows, default=0) < 0:
             raise FileFormatError("has other rows than it declares: damaged. Save it again.")
@@ -115,7 +109,7 @@ def read_parquet(path: Path, asked: Request) -> Table:
 
 def read_arrow(path: Path, asked: Request) -> Table:
     """Look at the schema, and at how many rows each record batch has."""
-    with arrow_errors("Arrow"):
+    with _errors("Arrow"):
         schema = _ipc_reader(path).schema
         small = sorted(schema.names, key=lambda name: is_list(_arrow(), schema.field(name).type))[:1]
         reader = _ipc_reader(path, small)
@@ -170,10 +164,8 @@ def _metadata(stored: dict[bytes, bytes]) -> dict[str, Any]:
     if METADATA_KEY in stored:
         found["classes"] = names_from_json(stored[METADATA_KEY])
     if TOP_KEY in stored:
-        try:
+        with unreadable(f"metadata {TOP_KEY.decode()} cannot be read", (ValueError, AttributeError, RecursionError)):
             found |= {str(name): value for name, value in json.loads(stored[TOP_KEY]).items()}
-        except (ValueError, AttributeError, RecursionError) as error:
-            raise FileFormatError(f"metadata {TOP_KEY.decode()} cannot be read ({reason(error)}).") from None
     return found
 
 
@@ -274,21 +266,21 @@ def _as_arrow(table: Table) -> tuple[Any, int]:
     facts = {name: value for name, value in table.metadata.items() if name != "classes"}
     stored = {METADATA_KEY: table.metadata.get("classes"), TOP_KEY: facts}
     metadata = {key: json.dumps(value).encode() for key, value in stored.items() if value}
-    made = arrow.table(columns, metadata=metadata or None)
-    return made, max(1, BATCH_BYTES * int(made.num_rows) // max(1, int(made.nbytes)))
+    written = arrow.table(columns, metadata=metadata or None)
+    return written, max(1, BATCH_BYTES * int(written.num_rows) // max(1, int(written.nbytes)))
 
 
 def write_parquet(stream: BinaryIO, table: Table) -> None:
     """Write list columns, a column `label` of column numbers, one of groups, and class names in the metadata."""
-    parquet, (made, step) = need("pyarrow.parquet", "io", "writing .parquet"), _as_arrow(table)
+    parquet, (written, step) = need("pyarrow.parquet", "io", "writing .parquet"), _as_arrow(table)
     # A dictionary of nearly unique floats, and their statistics, only cost time and room.
-    repeated = [name for name in made.column_names if name == "groups"]
+    repeated = [name for name in written.column_names if name == "groups"]
     small = {} if "logits" in table.columns else {"compression": "zstd", "write_statistics": False}
-    parquet.write_table(made, stream, use_dictionary=repeated, row_group_size=step, **small)
+    parquet.write_table(written, stream, use_dictionary=repeated, row_group_size=step, **small)
 
 
 def write_arrow(stream: BinaryIO, table: Table) -> None:
     """Write an Arrow file with the same columns."""
-    library, (made, step) = need("pyarrow.ipc", "io", "writing Arrow files"), _as_arrow(table)
-    with library.new_file(stream, made.schema) as writer:
-        writer.write_table(made, max_chunksize=step)
+    library, (written, step) = need("pyarrow.ipc", "io", "writing Arrow files"), _as_arrow(table)
+    with library.new_file(stream, written.schema) as writer:
+        writer.write_table(written, max_chunksize=step)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from thermoset.data.guards import not_a_class
 from thermoset.data.reading import first_repeated
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import FilePath, errors_about, existing_file, read_at_most, suffix_of
+from thermoset.io.files import FilePath, errors_about, existing_file, read_at_most, suffix_of, unreadable
 from thermoset.io.roles import Request, find_roles, is_number, is_whole, list_name
 from thermoset.io.table import PIECE_BYTES, TEXT, Column, Forward, Held, Table, rows_in
 from thermoset.quoting import quoted, reason
@@ -36,13 +36,12 @@ _SHARES_BYTES = 2**28
 
 @contextmanager
 def _text_errors() -> Iterator[None]:
-    """Say in the project's own errors that a text cannot be read."""
-    try:
+    bad_gz = (EOFError, gzip.BadGzipFile, zlib.error)
+    with (
+        unreadable("not a readable csv file", (csv.Error,)),
+        unreadable("not a readable gz file, or a truncated one", bad_gz),
+    ):
         yield
-    except csv.Error as error:
-        raise FileFormatError(f"not a readable csv file ({reason(error)}).") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise FileFormatError(f"not a readable gz file, or a truncated one ({reason(error)}).") from None
 
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -216,11 +215,11 @@ def write_csv(stream: BinaryIO, table: Table) -> None:
     writer.writerow(header)
     for first in range(0, n_rows, 1000):
         parts = [column.read(first, min(first + 1000, n_rows)) for column in (labels, groups) if column is not None]
-        beside = [part.tolist() for part in parts]
+        before = [part.tolist() for part in parts]
         if labels is not None:
-            beside[0] = [names[label] for label in beside[0]]
+            before[0] = [names[label] for label in before[0]]
         rows = logits.read(first, min(first + 1000, n_rows)).astype(np.float64).tolist() if logits is not None else []
-        writer.writerows([*cells, *row] for *cells, row in zip(*beside, rows, strict=True))
+        writer.writerows([*cells, *row] for *cells, row in zip(*before, rows, strict=True))
     text.flush()
     text.detach()
 

@@ -166,9 +166,9 @@ def _shards_among(files: Iterable[Path], sidecars: Collection[str]) -> list[Path
     plain = [file for file in readable if not _MANIFEST.search(file.name)]
     arrays = [file for file in plain if file.suffix.lower() == ".npy"]
     bare = [file.with_suffix(".npy") for file in plain if file.suffix.lower() in FOLDER_SUFFIXES]
-    beside = {sibling(file, word) for file in (*arrays, *bare) for word in (*SIBLINGS, *sidecars)}
-    beside |= {file for file in arrays if _SIDECAR_STEM.search(file.stem)}
-    return [file for file in plain if file not in beside]
+    companions = {sibling(file, word) for file in (*arrays, *bare) for word in (*SIBLINGS, *sidecars)}
+    companions |= {file for file in arrays if _SIDECAR_STEM.search(file.stem)}
+    return [file for file in plain if file not in companions]
 
 
 def _is_plain_folder(path: Path) -> bool:

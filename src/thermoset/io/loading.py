@@ -1,7 +1,7 @@
-"""`load` and `save`, and one value for each row: labels, groups, and whatever else a column holds."""
+"""Files as rows: `load` and `open`, `save`, and one value for each row, such as a label or whatever a column holds."""
 
-import os
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data import Groups, Logits
-from thermoset.data.groups import read_groups
+from thermoset.data.groups import joined_groups, read_groups
 from thermoset.data.guards import warn_of_probabilities
 from thermoset.data.labels import column_indices, partial_indices
 from thermoset.data.reading import one_column
+from thermoset.data.stored import StoredLogits
 from thermoset.data.top_k import TopLogits
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import (
@@ -29,14 +30,21 @@ from thermoset.io.files import (
 )
 from thermoset.io.formats import SUFFIXES, Where, format_of, found_shards
 from thermoset.io.numpy import SIBLINGS, npy_column, sibling
-from thermoset.io.roles import checked_columns, named_column, read_as_numbers, request, top_arrays
-from thermoset.io.roles import read_values as values_of
+from thermoset.io.roles import (
+    VALUE_SUFFIXES,
+    TopColumns,
+    all_values,
+    checked_columns,
+    column_or_file,
+    is_value_file,
+    named_column,
+    read_as_numbers,
+    request,
+    top_arrays,
+)
 from thermoset.io.source import Source, hive_value, open_source, open_table
 from thermoset.io.table import Held, Table
 from thermoset.quoting import quoted
-
-VALUE_SUFFIXES = (".npy", ".txt")
-"""The endings of names of files that hold one value for each row: labels, groups, names."""
 
 
 def files_of(path: FilePath) -> tuple[Path, ...]:
@@ -117,30 +125,166 @@ def load(
     ...     load(f"{folder}/val.npz")
     Logits(2 rows x 2 classes, float64, labelled)
     """
-    label_column, label_file = column_or_file(labels)
-    group_column, group_file = column_or_file(groups)
     asked = request(
         probabilities,
         max_bytes,
-        labels=label_column,
-        groups=group_column,
+        labels=labels,
+        groups=groups,
         classes=classes,
         id_column=id_column,
         ignore=ignore,
         known=known,
         n_options=n_options,
-        find_labels=label_file is None and labels is not False,
-        find_groups=group_file is None,
     )
     source = open_source(path, asked)
     with errors_about(source.path):
         check_size(max(source.n_bytes, source.path.stat().st_size), asked.max_bytes, "the file")
     source.check_columns()
     rows = source.rows(0, source.n_rows)
-    found = source.labels() if label_file is None else labels_in(label_file, source, rows.n_rows)
+    found = source.labels() if asked.label_file is None else labels_in(asked.label_file, source, rows.n_rows)
     rows = rows if found is None else rows.labelled(found)
     warn_of_probabilities(rows)
-    return rows if group_file is None else rows.with_groups(groups_in(group_file, asked.max_bytes, rows.n_rows))
+    if asked.group_file is None:
+        return rows
+    return rows.with_groups(groups_in(asked.group_file, asked.max_bytes, rows.n_rows))
+
+
+def open(  # noqa: A001  # users write ts.open; nothing in this module opens a file by itself
+    where: Where,
+    *,
+    labels: Where | Literal[False] | None = None,
+    probabilities: bool = False,
+    classes: Sequence[str] | None = None,
+    id_column: str | None = None,
+    groups: FilePath | None = None,
+    ignore: Sequence[str] = (),
+    known: Sequence[str] | None = None,
+    n_options: int | None = None,
+    allow_duplicates: bool = False,
+    max_bytes: int | None = None,
+) -> StoredLogits:
+    """Open files of logits without reading them: what takes `Logits` takes what comes back, and reads block by block.
+
+    Parameters
+    ----------
+    where : path, folder, glob, or a list of these
+        A folder stands for its files in the order of their names, `part-2` before `part-10`; a list keeps its order.
+        See `thermoset.io.found_shards`. Each file is of a kind that `load` reads.
+    labels : str, path, or a list of paths, optional
+        The column or array that holds the labels, as for `load`; or files of labels: one for all rows in order, or a
+        list of one for each shard. False leaves labels out.
+    groups : str or path, optional
+        As for `load`; a file has one value for each row of all files.
+    probabilities, classes, id_column, ignore, known, n_options
+        As for `load`.
+    allow_duplicates : bool
+        Take a file that comes twice without complaint.
+    max_bytes : int, optional
+        Refuse a file of which something that must be read at once (a row, class names, a chunk, a text file) declares
+        more bytes than this; by default half of the machine's memory.
+
+    Raises
+    ------
+    InputError
+        A file is missing, comes twice, or differs from the first one in its classes, its type or in having labels or
+        groups. The message names it.
+    FileFormatError
+        A file is empty, truncated or of an unknown kind.
+    MissingExtraError
+        A library that reads these files is not installed.
+
+    >>> import tempfile
+    >>> import thermoset as ts
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for part in range(3):
+    ...         ts.save(f"{folder}/part-{part}.npz", ts.Logits([[2.0, part], [part, 1.2]], labels=[0, 1]))
+    ...     rows = ts.open(folder)
+    ...     print(rows.n_rows, rows.n_classes, rows.labels)
+    6 2 [0 1 0 1 0 1]
+    """
+    many = list(labels) if isinstance(labels, (list, tuple)) else None
+    asked = request(
+        probabilities,
+        max_bytes,
+        labels=labels if many is None else False,  # type: ignore[arg-type]
+        groups=groups,
+        classes=classes,
+        id_column=id_column,
+        ignore=ignore,
+        known=known,
+        n_options=n_options,
+    )
+    sources = [open_source(path, asked) for path in found_shards(where, sidecars=asked.named)]
+    first, n_rows = sources[0], sum(one.n_rows for one in sources)
+    for one in sources:
+        with errors_about(one.path):
+            _check_like(one, first)
+    if not allow_duplicates:
+        _check_once([one.path for one in sources])
+    first.check_columns()  # the others have the same
+    if asked.label_file is not None:
+        of_labels = [labels_in(asked.label_file, first, n_rows)]
+    elif many is not None:
+        if len(many) != len(sources):
+            raise InputError(f"labels must be one file, or one for each of {len(sources)} shards; got {len(many)}.")
+        files = [existing_file(file, VALUE_SUFFIXES)[0] for file in many]
+        of_labels = [labels_in(file, one, one.n_rows) for file, one in zip(files, sources, strict=True)]
+    else:
+        of_labels = [known_labels for one in sources if (known_labels := one.labels()) is not None]
+    if asked.group_file is not None:
+        of_groups = [groups_in(asked.group_file, asked.max_bytes, n_rows)]
+    else:
+        of_groups = [known_groups for one in sources if (known_groups := one.groups()) is not None]
+    # What goes to other processes is the scores alone, with names that are in memory once.
+    layouts = [one.layout._replace(labels=None, groups=None, classes=None, columns=()) for one in sources]
+    pairs = zip(sources, layouts, strict=True)
+    shards = [replace(one, classes=first.classes, layout=layout) for one, layout in pairs]
+    rows = StoredLogits.of(
+        shards, np.concatenate(of_labels) if of_labels else None, joined_groups(of_groups) if of_groups else None
+    )
+    warn_of_probabilities(rows)
+    return rows
+
+
+def _check_like(one: Source, first: Source) -> None:
+    """Refuse a file that does not continue the first one."""
+    if isinstance(one.layout.scores, TopColumns):
+        raise InputError(
+            "contains the largest logits of each row, which are small enough for memory: read it with thermoset.load."
+        )
+    if one.n_classes != first.n_classes:
+        raise InputError(
+            f"has {one.n_classes} classes where {first.path} has {first.n_classes}. Were they made by one model?"
+        )
+    if one.classes != first.classes:
+        if one.classes is None or first.classes is None:
+            has = "has no class names" if one.classes is None else "has class names"
+            raise InputError(f"{has}, unlike {first.path}. Give all shards the same names, or none.")
+        what = "the same classes in another order" if set(one.classes) == set(first.classes) else "other classes"
+        pairs = enumerate(zip(one.classes, first.classes, strict=True))
+        place, (name, other) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
+        raise InputError(
+            f"has {what} than {first.path}: column {place} is {quoted(name)}, there it is {quoted(other)}."
+        )
+    if one.dtype != first.dtype:
+        raise InputError(f"gives {one.dtype} where {first.path} gives {first.dtype}. Save all shards in one type.")
+    for what in ("labels", "groups"):
+        mine, others = (getattr(source.layout, what) is not None for source in (one, first))
+        if mine != others:
+            raise InputError(
+                f"has {'' if mine else 'no '}{what}, unlike {first.path}. Give all shards {what}, or none."
+            )
+
+
+def _check_once(paths: Sequence[Path]) -> None:
+    seen: dict[tuple[int, int], Path] = {}
+    for path in paths:
+        with errors_about(path):
+            found = path.stat()
+            other = seen.setdefault((found.st_dev, found.st_ino), path)
+            if other is not path:
+                same = "appears twice" if other == path else f"is the same file as {other}"
+                raise InputError(f"{same}. Name each shard once, or pass allow_duplicates=True.")
 
 
 def save(path: FilePath, logits: Logits) -> None:
@@ -182,25 +326,10 @@ def table_of(logits: Logits) -> Table:
 # -- files of values ---------------------------------------------------------------------------------------------------
 
 
-def is_value_file(name: object) -> bool:
-    """Whether a name is that of a file that holds one value for each row."""
-    return isinstance(name, (str, os.PathLike)) and Path(name).suffix.lower() in VALUE_SUFFIXES
-
-
-def column_or_file(name: FilePath | Literal[False] | None) -> tuple[str | None, Path | None]:
-    """What is meant where a column, array or key may be named, or a file of values, which must be there."""
-    if not name:
-        return None, None
-    is_there = isinstance(name, str) and Path(name).suffix != "" and Path(name).is_file()
-    if is_there or is_value_file(name) or not isinstance(name, str):
-        return None, existing_file(name, VALUE_SUFFIXES)[0]
-    return str(as_path(name)), None
-
-
 def file_values(path: Path, max_bytes: int) -> NDArray[Any]:
     """Values of rows, of an npy file or of lines of text, which stay text, with their zeros: 007."""
     if path.suffix.lower() == ".npy":
-        return values_of(npy_column(path), max_bytes)
+        return all_values(npy_column(path), max_bytes)
     lines = read_at_most(path, max_bytes).decode("utf-8-sig").splitlines()
     return np.array([line.strip() for line in lines], dtype=object)
 
@@ -274,23 +403,18 @@ def read_values(
         with errors_about(file):
             return one_column(file_values(file, limit), "values")
     column = str(name)
-    beside = (column, *checked_columns(ignore))
-    asked = request(
-        probabilities, max_bytes, classes=classes, ignore=beside, doubt=False, find_labels=False, find_groups=False
-    )
+    others = (column, *checked_columns(ignore))
+    asked = request(probabilities, max_bytes, labels=False, groups=False, classes=classes, ignore=others, doubt=False)
     parts: list[NDArray[Any]] = []
-    for path in found_shards(where, sidecars=beside):
+    for path in found_shards(where, sidecars=others):
         source = open_source(path, asked, fewest=0)
         value = hive_value(source.path, column)
         if value is not None:
             parts.append(np.full(source.n_rows, value))
             continue
-        with errors_about(source.path):
-            found = values_of(named_column(open_table(path, asked)[1], column), limit)
-            try:
-                parts.append(_plain_values(found, column, source.n_rows))
-            except InputError as error:
-                raise source.locate(error) from None
+        with source.errors():
+            found = all_values(named_column(open_table(path, asked)[1], column), limit)
+            parts.append(_plain_values(found, column, source.n_rows))
             if (parts[-1].dtype.kind == "U") != (parts[0].dtype.kind == "U"):
                 raise InputError(f"{quoted(column)} is text in some files and a number in others.")
     return np.concatenate(parts)
@@ -344,16 +468,13 @@ def read_partial_labels(
     array([ 1, -1])
     """
     shape, known = (rows.n_rows, rows.n_classes), rows.classes
-    label_column, label_file = column_or_file(labels)
-    if label_file is not None:
-        with errors_about(label_file):
-            values = read_as_numbers(file_values(label_file, byte_limit(max_bytes)), known)
-            return partial_indices(values, shape, known, column_indices)
     named = [name for name in (column_or_file(groups)[0], id_column) if name is not None]
-    beside = (*checked_columns(ignore), *named)
-    asked = request(
-        probabilities, max_bytes, labels=label_column, classes=classes, ignore=beside, doubt=False, find_groups=False
-    )
+    others = (*checked_columns(ignore), *named)
+    asked = request(probabilities, max_bytes, labels=labels, groups=False, classes=classes, ignore=others, doubt=False)
+    if asked.label_file is not None:
+        with errors_about(asked.label_file):
+            values = read_as_numbers(file_values(asked.label_file, asked.max_bytes), known)
+            return partial_indices(values, shape, known, column_indices)
     paths = found_shards(where, sidecars=asked.named)
     found = [open_source(path, asked, fewest=0).label_values() for path in paths]
     if all(one is None for one in found):

@@ -11,17 +11,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
-from typing import IO, Any, BinaryIO, NamedTuple
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import write_whole
+from thermoset.io.files import unreadable, write_whole
 from thermoset.io.roles import Request
 from thermoset.io.table import PIECE_BYTES, Column, Columns, Flat, Forward, Held, Table
-from thermoset.quoting import printable, quoted, reason
+from thermoset.quoting import printable, quoted
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 # A header is a Python literal: what its tokenizer, parser and numpy.dtype raise for nonsense (KeyError: the version).
@@ -31,44 +31,34 @@ SIBLINGS = ("labels", "classes", "groups")
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 
 
-class Header(NamedTuple):
-    """What a file declares of an array."""
-
-    shape: tuple[int, ...]
-    fortran: bool
-    dtype: np.dtype[Any]
-
-
-def _header(stream: IO[bytes], name: str, n_bytes: int) -> Header:
-    """Shape and type of an array; the stream is left where its data begin, and ends after `n_bytes`."""
-    try:
-        header = Header(*_HEADERS[npy.read_magic(stream)](stream))
-    except _BAD_HEADER as error:
-        raise FileFormatError(f"{name} is not a readable npy array ({reason(error)}).") from None
-    if header.dtype.hasobject:
+def _header(stream: IO[bytes], name: str, n_bytes: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, Fortran order and type of an array; the stream is left where its data begin, and ends after `n_bytes`."""
+    with unreadable(f"{name} is not a readable npy array", _BAD_HEADER):
+        shape, fortran, dtype = _HEADERS[npy.read_magic(stream)](stream)
+    if dtype.hasobject:
         raise FileFormatError(
             f"{name} is an object array, which only a pickle can hold and pickles are never read. "
             "Save numbers as numbers and names with dtype=str."
         )
-    if header.dtype.kind not in "fiubcUS" or header.dtype.itemsize == 0:
+    if dtype.kind not in "fiubcUS" or dtype.itemsize == 0:
         raise FileFormatError(
-            f"{name} has dtype {printable(str(header.dtype), 100)} and shape {quoted(header.shape)}; "
+            f"{name} has dtype {printable(str(dtype), 100)} and shape {quoted(shape)}; "
             "expected numbers or text. Save bfloat16 as float32."
         )
-    declared = int(np.prod(header.shape, dtype=object)) * header.dtype.itemsize
+    declared = int(np.prod(shape, dtype=object)) * dtype.itemsize
     if declared != n_bytes - stream.tell():
         raise FileFormatError(
-            f"{name} declares {quoted(declared)} bytes of data (shape {quoted(header.shape)}, {header.dtype}) "
+            f"{name} declares {quoted(declared)} bytes of data (shape {quoted(shape)}, {dtype}) "
             f"but {n_bytes - stream.tell():,} follow: truncated. Save it again."
         )
-    return header
+    return shape, fortran, dtype
 
 
 def npy_column(path: Path) -> Column:
     """The array of an npy file."""
     with path.open("rb") as stream:
-        header = _header(stream, path.name, path.stat().st_size)
-        return Flat(path, stream.tell(), header.shape, header.dtype, header.fortran)
+        shape, fortran, dtype = _header(stream, path.name, path.stat().st_size)
+        return Flat(path, stream.tell(), shape, dtype, fortran)
 
 
 def read_npy(path: Path, request: Request) -> Table:
@@ -122,7 +112,7 @@ def as_arrays(table: Table) -> dict[str, NDArray[Any]]:
 
 def read_npz(path: Path, _: Request) -> Table:
     """The arrays of an archive: stored ones are read in place, packed ones forwards."""
-    with archive_errors(), zipfile.ZipFile(path) as archive:
+    with _archive(path) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
 
     def look(name: str) -> Column:
@@ -134,14 +124,14 @@ def read_npz(path: Path, _: Request) -> Table:
 def _member(path: Path, info: zipfile.ZipInfo) -> Column:
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
         raise FileFormatError(f"{info.filename} is encrypted or compressed in a way NumPy does not write.")
-    with archive_errors(), zipfile.ZipFile(path) as archive, archive.open(info) as stream:
-        header = _header(stream, info.filename, info.file_size)
+    with _archive(path) as archive, archive.open(info) as stream:
+        shape, fortran, dtype = _header(stream, info.filename, info.file_size)
         begin = stream.tell()
-    if not header.shape:
-        with archive_errors(), zipfile.ZipFile(path) as archive, archive.open(info) as stream:
+    if not shape:
+        with _archive(path) as archive, archive.open(info) as stream:
             return Held(npy.read_array(stream, allow_pickle=False))
     if info.compress_type != zipfile.ZIP_STORED:
-        return _Packed(path, header.shape, header.dtype, info.filename, header.fortran)
+        return _Packed(path, shape, dtype, info.filename, fortran)
     with path.open("rb") as file:  # a member has a header of its own, which may be longer than the directory says
         file.seek(info.header_offset)
         head = file.read(_LOCAL_HEADER.size)
@@ -149,7 +139,7 @@ def _member(path: Path, info: zipfile.ZipInfo) -> Column:
         raise FileFormatError(f"{info.filename} is not where the archive says: damaged. Save it again.")
     _, name, extra = _LOCAL_HEADER.unpack(head)
     offset = info.header_offset + _LOCAL_HEADER.size + int(name) + int(extra) + begin
-    return Flat(path, offset, header.shape, header.dtype, header.fortran)
+    return Flat(path, offset, shape, dtype, fortran)
 
 
 @dataclass(frozen=True)
@@ -161,7 +151,7 @@ class _Packed(Forward):
 
     def blocks(self, _: int) -> Iterator[NDArray[Any]]:
         """Rows as they are unpacked; all at once where they are strewn over the member."""
-        with archive_errors(), zipfile.ZipFile(self.path) as archive, archive.open(self.member) as stream:
+        with _archive(self.path) as archive, archive.open(self.member) as stream:
             if self.fortran:
                 yield npy.read_array(stream, allow_pickle=False)
                 return
@@ -182,13 +172,7 @@ def write_npz(stream: BinaryIO, table: Table) -> None:
 
 
 @contextmanager
-def archive_errors() -> Iterator[None]:
-    """Say in the project's own errors that an archive cannot be read."""
-    try:
-        yield
-    except InputError:
-        raise
-    except _BAD_ARCHIVE as error:
-        raise FileFormatError(
-            f"not a readable npz archive, or a truncated one ({reason(error)}). Save it again."
-        ) from None
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    said = "not a readable npz archive, or a truncated one"
+    with unreadable(said, _BAD_ARCHIVE, " Save it again."), zipfile.ZipFile(path) as archive:
+        yield archive

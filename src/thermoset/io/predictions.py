@@ -109,15 +109,8 @@ class Layout(NamedTuple):
         return list(map(str, range(self.n_p or 0))) if self.names is None else list(self.names)
 
 
-class Rows(NamedTuple):
-    """Checked predictions, and what comes before and after them: a list for each column; p-values by row."""
-
-    found: PredictionBlock
-    before: list[list[Any]]
-    after: list[Any]
-
-
-Write = Callable[[Rows], None]
+Write = Callable[[PredictionBlock, list[list[Any]], list[Any]], None]
+"""Writes predictions, with what comes before and after them: a list for each column; p-values by row."""
 
 
 class PredictionWriter:
@@ -196,7 +189,7 @@ class PredictionWriter:
                 after: list[Any] = [] if actions is None else [list(actions[some])]
                 if table is not None:
                     after += [*(one.tolist() for one in p_summary(table[some])[1:]), table[some]]
-                self._write(Rows(found, [column[some] for column in before], after))
+                self._write(found, [column[some] for column in before], after)
                 self.sizes.update(found.size.tolist())
 
 
@@ -298,15 +291,15 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 @contextmanager
 def _csv(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
-    def write(rows: Rows) -> None:
-        labels, sets = rows.found.with_names(layout.names)
-        columns = [*rows.before, labels, rows.found.confidence.tolist(), rows.found.size.tolist(), map(_encode, sets)]
-        for one in rows.after:
+    def write(found: PredictionBlock, before: list[list[Any]], after: list[Any]) -> None:
+        labels, sets = found.with_names(layout.names)
+        columns = [*before, labels, found.confidence.tolist(), found.size.tolist(), map(_encode, sets)]
+        for one in after:
             columns += one.T.tolist() if isinstance(one, np.ndarray) else [one]
         stream.write(csv_text(zip(*columns, strict=True), "\r\n").encode())
 
-    after = [*layout.after[: -1 if layout.n_p else None], *(f"p_{name}" for name in layout.p_names if layout.n_p)]
-    stream.write(csv_text([(*layout.before, "label", "confidence", "size", "set", *after)], "\r\n").encode())
+    later = [*layout.after[: -1 if layout.n_p else None], *(f"p_{name}" for name in layout.p_names if layout.n_p)]
+    stream.write(csv_text([(*layout.before, "label", "confidence", "size", "set", *later)], "\r\n").encode())
     yield write
 
 
@@ -314,12 +307,12 @@ def _csv(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
 def _jsonl(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
     keys = [*layout.before, "label", "confidence", "set", "size", *layout.after]
 
-    def write(rows: Rows) -> None:
-        labels, sets = rows.found.with_names(layout.names)
-        after = [one.tolist() if isinstance(one, np.ndarray) else one for one in rows.after]
+    def write(found: PredictionBlock, before: list[list[Any]], after: list[Any]) -> None:
+        labels, sets = found.with_names(layout.names)
+        after = [one.tolist() if isinstance(one, np.ndarray) else one for one in after]
         if layout.n_p is not None and layout.names is not None:
             after[-1] = [dict(zip(layout.names, row, strict=True)) for row in after[-1]]
-        columns = [*rows.before, labels, rows.found.confidence.tolist(), sets, rows.found.size.tolist(), *after]
+        columns = [*before, labels, found.confidence.tolist(), sets, found.size.tolist(), *after]
         lines = (_encode(dict(zip(keys, row, strict=True))) for row in zip(*columns, strict=True))
         stream.write("".join(f"{line}\n" for line in lines).encode())
 
@@ -341,12 +334,11 @@ def _parquet(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
             return arrow.FixedSizeListArray.from_arrays(values.ravel(), values.shape[1]).cast(types[name])
         return arrow.array(values, types[name])
 
-    def write(rows: Rows) -> None:
-        before = map(column, layout.before, rows.before)
-        arrays = [*before, *predictions.columns(rows.found).values(), *map(column, layout.after, rows.after)]
-        table = arrow.table(arrays, schema=schema)
+    def write(found: PredictionBlock, before: list[list[Any]], after: list[Any]) -> None:
+        arrays = [*map(column, layout.before, before), *predictions.columns(found).values()]
+        table = arrow.table([*arrays, *map(column, layout.after, after)], schema=schema)
         nonlocal n_bytes
-        filled, begin = n_bytes + np.cumsum(row_bytes + label_bytes * rows.found.size.astype(np.int64)), 0
+        filled, begin = n_bytes + np.cumsum(row_bytes + label_bytes * found.size.astype(np.int64)), 0
         # A row group ends with the row that fills it, wherever blocks end: their size must not show in the file.
         while filled.size and filled[-1] >= ROW_GROUP_BYTES:
             end = begin + int(np.searchsorted(filled[begin:], ROW_GROUP_BYTES)) + 1

@@ -10,12 +10,14 @@
 Files of largest logits alone have other columns (`ROLES`).
 """
 
+import os
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +26,13 @@ from thermoset.data.guards import check_class_columns, most_rows, not_a_class
 from thermoset.data.reading import GROUPS, LABELS, NAMES, checked_options, column_classes, first_repeated
 from thermoset.data.top_k import TopLogits
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import byte_limit, check_size
+from thermoset.io.files import FilePath, as_path, byte_limit, check_size, existing_file
 from thermoset.io.table import TEXT, Column, Table, read_all, row_bytes
 from thermoset.quoting import printable, quoted
 
 PROBABILITIES = ("probs", "probabilities", "logits")
+VALUE_SUFFIXES = (".npy", ".txt")
+"""The endings of names of files that hold one value for each row: labels, groups, names."""
 WHOLE_ROWS = "Write whole rows: timm's inference.py has --topk 0 for it"
 _ORDER = "index"  # the column with the class of each value, where rows came sorted
 _FILES = "filename"  # a column that is no class
@@ -43,13 +47,15 @@ class Request(NamedTuple):
     max_bytes: int = 0
     labels: str | None = None  # the column of labels; `label` or `labels` where there is one, if not named
     groups: str | None = None
+    label_file: Path | None = None
+    group_file: Path | None = None
     id_column: str | None = None
     classes: tuple[str, ...] | None = None  # the columns that are classes, or names for those of an array
     ignored: tuple[str, ...] = ()  # columns that are no classes
     known: tuple[str, ...] = ()  # columns that are classes for certain: those of a predictor
     n_options: int | None = None  # how many columns multiple choice has, where more than the file's rows have
-    find_labels: bool = True  # not where a file of labels was named, or none are wanted
-    find_groups: bool = True  # not where they come from elsewhere
+    find_labels: bool = True  # not where they are in a file of their own, or none are wanted
+    find_groups: bool = True
     doubt: bool = True  # refuse columns that do not look like classes: not where rows become no `Logits`
 
     @property
@@ -62,29 +68,44 @@ def request(
     probabilities: bool = False,
     max_bytes: int | None = None,
     *,
+    labels: FilePath | Literal[False] | None = None,
+    groups: FilePath | Literal[False] | None = None,
     classes: object = None,
     id_column: object = None,
     ignore: object = (),
     known: object = None,
     n_options: object = None,
-    labels: str | None = None,
-    groups: str | None = None,
-    **how: bool,
+    doubt: bool = True,
 ) -> Request:
-    """Check what a user said of columns; none can be a class and something else."""
+    """Check what a user said of columns; none can be a class and something else. No labels or groups where False."""
+    label_column, label_file = column_or_file(labels)
+    group_column, group_file = column_or_file(groups)
     if id_column is not None and not isinstance(id_column, str):
         raise InputError(f"id_column must be the name of a column; got {quoted(id_column)}.")
     names = None if classes is None else checked_columns(classes, "classes")
     if names is not None and (twice := first_repeated(names)) is not None:
         raise InputError(f"classes name {quoted(twice)} more than once. Name each column once.")
     ignored = checked_columns(ignore, "ignore")
-    others = {"labels": [labels], "id_column": [id_column], "groups": [groups], "ignore": ignored}
+    others = {"labels": [label_column], "id_column": [id_column], "groups": [group_column], "ignore": ignored}
     for what, columns in others.items():
         if both := [name for name in columns if name is not None and name in (names or ())]:
             raise InputError(f"column {quoted(both[0])} is named in classes and in {what}. Name it in one of them.")
-    sure = () if known is None else checked_columns(known, "known")
-    limit, options = byte_limit(max_bytes), checked_options(n_options)
-    return Request(probabilities, limit, labels, groups, id_column, names, ignored, sure, options, **how)
+    return Request(
+        probabilities=probabilities,
+        max_bytes=byte_limit(max_bytes),
+        labels=label_column,
+        groups=group_column,
+        label_file=label_file,
+        group_file=group_file,
+        id_column=id_column,
+        classes=names,
+        ignored=ignored,
+        known=() if known is None else checked_columns(known, "known"),
+        n_options=checked_options(n_options),
+        find_labels=labels is not False and label_file is None,
+        find_groups=groups is not False and group_file is None,
+        doubt=doubt,
+    )
 
 
 def checked_columns(names: object, what: str = "ignore") -> tuple[str, ...]:
@@ -92,6 +113,21 @@ def checked_columns(names: object, what: str = "ignore") -> tuple[str, ...]:
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
         raise InputError(f"{what} must be a list of names of columns; got {quoted(names)}.")
     return tuple(names)
+
+
+def is_value_file(name: object) -> bool:
+    """Whether a name is that of a file that holds one value for each row."""
+    return isinstance(name, (str, os.PathLike)) and Path(name).suffix.lower() in VALUE_SUFFIXES
+
+
+def column_or_file(name: FilePath | Literal[False] | None) -> tuple[str | None, Path | None]:
+    """What is meant where a column, array or key may be named, or a file of values, which must be there."""
+    if not name:
+        return None, None
+    is_there = isinstance(name, str) and Path(name).suffix != "" and Path(name).is_file()
+    if is_there or is_value_file(name) or not isinstance(name, str):
+        return None, existing_file(name, VALUE_SUFFIXES)[0]
+    return str(as_path(name)), None
 
 
 class Layout(NamedTuple):
@@ -216,8 +252,8 @@ def _class_columns(table: Table, label: str | None, groups: str | None, asked: R
             raise FileFormatError(
                 f"column {blank} has no name. Name it, or list the classes (--classes, in Python classes=)."
             )
-        beside = {label, groups, *asked.named}
-        names = [name for name in held if name not in beside and name.strip() and name.strip().lower() not in GROUPS]
+        others = {label, groups, *asked.named}
+        names = [name for name in held if name not in others and name.strip() and name.strip().lower() not in GROUPS]
         names = [name for name in names if not _PANDAS_INDEX.fullmatch(name)]
         if _FILES in names and column_classes(name for name in names if name != _FILES) is None:
             names.remove(_FILES)  # next to columns that are only numbered it can be no class
@@ -266,7 +302,7 @@ def class_names_in(table: Table, max_bytes: int) -> Any:
     """Class names: a column of text, or a list in the metadata."""
     if (name := first_of(NAMES, table.columns)) is None:
         return next((table.metadata[key] for key in NAMES if key in table.metadata), None)
-    found = read_values(table.columns[name], max_bytes)
+    found = all_values(table.columns[name], max_bytes)
     if found.ndim != 1 or found.dtype.kind not in "UO":
         as_text = " Save classes.astype(str), and labels.astype(str) if labels are these names."
         raise FileFormatError(
@@ -296,7 +332,7 @@ def texts(values: NDArray[Any]) -> NDArray[Any]:
     return np.char.decode(values, "utf-8", "replace") if values.dtype.kind == "S" else values
 
 
-def read_values(column: Column, max_bytes: int) -> NDArray[Any]:
+def all_values(column: Column, max_bytes: int) -> NDArray[Any]:
     """All values of a column of rows, text as text, within the limit."""
     check_size(row_bytes(column) * max(column.shape[:1], default=1), max_bytes, "a column")
     return texts(read_all(column))

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data.reading import NAMES, foreign_array
-from thermoset.errors import FileFormatError, InputError
+from thermoset.errors import FileFormatError
 from thermoset.io.arrow import names_from_json
-from thermoset.io.files import need
+from thermoset.io.files import need, unreadable
 from thermoset.io.roles import Request
 from thermoset.io.table import Column, Columns, Flat, Held, Table, read_all
-from thermoset.quoting import quoted, reason
+from thermoset.quoting import quoted
 
 SAFE_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|b1"} | {
     f"{sign.upper()}{8 * size}": f"<{sign}{size}" for sign in "iu" for size in (1, 2, 4, 8)
@@ -37,12 +37,11 @@ def read_safetensors(path: Path, _: Request) -> Table:
     library = need("safetensors", "io", "reading .safetensors")
     with path.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
-        try:
+        bad = (library.SafetensorError, ValueError, RecursionError)
+        with unreadable("not a readable safetensors file, or a truncated one", bad):
             with library.safe_open(path, framework="numpy"):
                 pass
             entries = json.loads(stream.read(length))
-        except (library.SafetensorError, ValueError, RecursionError) as error:
-            raise FileFormatError(f"not a readable safetensors file, or a truncated one ({reason(error)}).") from None
     stored = entries.pop("__metadata__", None) or {}
 
     def look(name: str) -> Column:
@@ -91,21 +90,18 @@ def write_safetensors(stream: BinaryIO, table: Table) -> None:
 # -- torch -------------------------------------------------------------------------------------------------------------
 
 
+_BAD_PT = (RuntimeError, ValueError, TypeError, EOFError, KeyError, AttributeError, zipfile.BadZipFile)
+
+
 @contextmanager
 def _torch_errors() -> Iterator[None]:
-    try:
+    said = "not a torch archive, a truncated one, or of torch before 1.6"
+    more = "holds more than plain tensors, numbers, text, and lists and dicts of them"
+    with (
+        unreadable(said, _BAD_PT, " Save it again with torch.save."),
+        unreadable(more, (pickle.UnpicklingError,), f" {_WANTED}"),
+    ):
         yield
-    except InputError:
-        raise
-    except pickle.UnpicklingError as error:
-        raise FileFormatError(
-            f"holds more than plain tensors, numbers, text, and lists and dicts of them ({reason(error)}). {_WANTED}"
-        ) from None
-    except (RuntimeError, ValueError, TypeError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as error:
-        raise FileFormatError(
-            f"not a torch archive, a truncated one, or of torch before 1.6 ({reason(error)}). "
-            "Save it again with torch.save."
-        ) from None
 
 
 def _load_pt(path: Path) -> dict[str, Any]:

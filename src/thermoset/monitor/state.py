@@ -18,8 +18,7 @@ from thermoset.arrays import Bools, Floats, Ints, Keys
 from thermoset.conformal.groupings import NULL_GROUP
 from thermoset.data.row_keys import KEY_BITS
 from thermoset.errors import InputError
-from thermoset.io.files import FilePath
-from thermoset.io.sealed import read_sealed, write_sealed
+from thermoset.io.files import FilePath, read_sealed, write_sealed
 from thermoset.kernels import GOLDEN
 from thermoset.levels import conformal_rank
 from thermoset.monitor.evidence import (

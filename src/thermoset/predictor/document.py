@@ -27,7 +27,7 @@ from thermoset.data.groups import Groups
 from thermoset.data.guards import INPUT_KINDS
 from thermoset.decisions import Count
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io import sealed
+from thermoset.io import files
 from thermoset.io.files import FilePath
 from thermoset.levels import exact_level
 from thermoset.predictor.class_shares import ShareReference
@@ -324,18 +324,18 @@ def write_document(path: FilePath, document: Document) -> None:
             "only name built-in scores. Save the rows, and fit again."
         )
     _refuse_own_calibrator(document)
-    sealed.write_sealed(path, document)
+    files.write_sealed(path, document)
 
 
 def read_document(path: FilePath) -> Document:
     """Read a document and check what is in it."""
-    return sealed.read_sealed(path, Document, "a predictor", _MOST_BYTES, _cross_checks)
+    return files.read_sealed(path, Document, "a predictor", _MOST_BYTES, _cross_checks)
 
 
 def checksum_of(document: Document) -> str:
     """SHA-256 of everything in the document but the checksum itself."""
     _refuse_own_calibrator(document)
-    return sealed.checksum_of(document)
+    return files.checksum_of(document)
 
 
 def _refuse_own_calibrator(document: Document) -> None:

@@ -27,8 +27,8 @@ from thermoset.errors import InputError
 from thermoset.io import PREDICTION_SUFFIXES, found_shards, open_blocks, open_predictions, read_values
 from thermoset.io.files import FilePath, as_path, check_folder, errors_about, lock, need, read_at_most, write_whole
 from thermoset.io.formats import Where
-from thermoset.io.opening import BLOCK_BYTES, LogitBlocks
 from thermoset.io.roles import checked_columns
+from thermoset.io.source import BLOCK_BYTES, LogitBlocks
 from thermoset.predictor.sets import ACTIONS
 from thermoset.quoting import printable, quoted
 
