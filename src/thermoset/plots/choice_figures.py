@@ -10,7 +10,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from thermoset.errors import InputError
 from thermoset.looks import Look, PanelAxis, names_aside, score_looks
-from thermoset.plots.curve_figures import INK, figure, mark_temperatures
+from thermoset.plots.curve_figures import INK, figure, mark_temperatures, note
 from thermoset.tuning import Choice, Outlook
 from thermoset.tuning.choice import (
     FRONTS,
@@ -88,11 +88,10 @@ def choice_figure(choice: Choice, calibrated: float) -> Figure:
     for ax, (curve, title) in zip(panels, titles.items(), strict=True):
         plot_choice(choice, curve, ax=ax, marks=marks).set_title(title, loc="left")
     level = f"alpha = {choice.curve.alpha}" + (f", promised {choice.alpha}" if is_stricter(choice) else "")
-    made.supxlabel(
+    note(
+        made,
         f"{choice.setting.kind}, {level}; estimated on {choice.n_rows:,} calibration rows; prefer {choice.prefer}\n"
         "ring: the choice; band and bars: 95%",
-        fontsize="small",
-        color=INK,
     )
     return made
 
@@ -161,12 +160,10 @@ def frontier_figure(choice: Choice) -> Figure:
     for ax, metric in zip(panels, metrics, strict=True):
         plot_frontier(choice, metric, ax=ax).set_title(titles[metric], loc="left")
     made.legend(handles=_key(choice), loc="outside upper center", ncols=6, frameon=False)
-    made.supxlabel(
+    note(
+        made,
         f"recommended: {choice.setting.title}; estimated on {choice.n_rows:,} calibration rows; prefer "
-        f"{choice.prefer}\n"
-        f"bars: 95% for labels and the {choice.words.gap}, 90% for the worst tenth",
-        fontsize="small",
-        color=INK,
+        f"{choice.prefer}\nbars: 95% for labels and the {choice.words.gap}, 90% for the worst tenth",
     )
     return made
 

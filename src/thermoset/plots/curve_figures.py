@@ -194,12 +194,22 @@ def plot_size_gap(
             bbox=BEHIND_TEXT,
         )  # fmt: skip
     ax.set(xlabel=METRICS["avg_size"].title, ylabel=METRICS["top_coverage_gap"].title, xscale="log")
-    low, high = ax.get_xlim()
-    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if high > 5 * low else MaxNLocator(5))
-    ax.xaxis.set_major_formatter("{x:g}")
-    ax.xaxis.set_minor_locator(NullLocator())
+    plain_log_ticks(ax, 5)
     ax.legend(frameon=False)
     return ax
+
+
+def plain_log_ticks(ax: "Axes", few: int) -> None:
+    """Plain numbers on a logarithmic axis of sizes; where it is short, a `few` at equal distances."""
+    low, high = ax.get_xlim()
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if high > 5 * low else MaxNLocator(few))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_locator(NullLocator())
+
+
+def note(made: Figure, text: str) -> None:
+    """A line of small text below the panels."""
+    made.supxlabel(text, fontsize="small", color=INK)
 
 
 def plot_class_coverage(table: CoverageTable, *, ax: "Axes") -> "Axes":
@@ -262,7 +272,7 @@ def sweep_figure(sweep: Sweep) -> Figure:
     levels = ", ".join(f"{alpha:g}" for alpha in sweep.alphas)
     rows = sweep.settings.get("rows")
     data = f"{rows:,} rows, {sweep.settings['classes']:,} classes; " if rows else ""
-    made.supxlabel(f"{data}alpha = {levels}; mean of {sweep.trials} random splits{band}", fontsize="small", color=INK)
+    note(made, f"{data}alpha = {levels}; mean of {sweep.trials} random splits{band}")
     return made
 
 

@@ -5,7 +5,7 @@ are nearly free. The same loops serve the choice of a temperature and the study.
 write to places of their own or add whole numbers, so they change nothing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,16 +17,7 @@ from thermoset import kernels
 from thermoset.arrays import Block, Bools, Counts, Floats, Ints, Keys, Pairs, as_float64, as_floats, as_int64, pairs
 from thermoset.conformal.groupings import Grouping, rank_table
 from thermoset.levels import Alpha, conformal_rank
-from thermoset.rows import (
-    Progress,
-    SortedRows,
-    Sorter,
-    Spills,
-    map_rows,
-    row_array,
-    run_tasks,
-    sum_rows,
-)
+from thermoset.rows import Progress, SortedRows, Sorter, Spills, map_rows, row_array, run_tasks, sum_rows
 from thermoset.scores import Score, stack_terms
 
 # ---- labels ----------------------------------------------------------------------------------------------------------
@@ -66,18 +57,21 @@ class LabelParts:
         """Whether the label is the top class, (n,)."""
         return np.asarray(self.ranks == 0)
 
+    def terms(self, j: int) -> tuple[float, Ints, Floats, Floats, Floats]:
+        """What kernels take at temperature j."""
+        at_j = np.ascontiguousarray(self.parts[:, j])
+        return 1.0 / float(self.temperatures[j]), self.ranks, self.gap, self.second, at_j
+
     def lines(self, score: Score, j: int) -> Floats:
         """The line of every label at temperature j, (4, n); see `kernels.Line`."""
-        out, mine = np.empty((4, len(self.ranks))), np.ascontiguousarray(self.parts[:, j])
-        at = 1.0 / float(self.temperatures[j])
-        kernels.label_terms(score.terms, at, self.ranks, self.gap, self.second, mine, out)
+        out = np.empty((4, len(self.ranks)))
+        kernels.label_terms(score.terms, *self.terms(j), out)
         return out
 
     def ties(self, score: Score, j: int, rows: Ints, u: Floats) -> Floats:
         """Tie-breaks of the labels of some rows at temperature j, each with its u."""
-        out, mine = np.empty(len(rows)), np.ascontiguousarray(self.parts[:, j])
-        at = 1.0 / float(self.temperatures[j])
-        kernels.label_ties(score.terms, at, self.ranks, self.gap, self.second, mine, rows, u, out)
+        out = np.empty(len(rows))
+        kernels.label_ties(score.terms, *self.terms(j), rows, u, out)
         return out
 
     def scores(self, score: Score, j: int, rows: Ints, u: Floats) -> Pairs:
@@ -175,19 +169,31 @@ def trial_thresholds(
 ) -> Floats:
     """Thresholds of every score, temperature, level and trial, as values and tie-breaks: (2, M, T, alphas, trials)."""
     out = np.empty((2, len(scores), len(labels.temperatures), len(alphas), trials.count))
-    alike = [
-        (which, rows, trials.uniforms(which, rows), [conformal_rank(rows.shape[1], alpha) for alpha in alphas])
-        for which, rows in trials.alike()
-    ]
+
+    def prepare(rows: Counts) -> list[int]:
+        return [conformal_rank(rows.shape[1], alpha) for alpha in alphas]
+
+    return _fill_thresholds(out, labels, scores, trials, prepare, _order_statistics, n_jobs)
+
+
+def _fill_thresholds(
+    out: Floats, labels: LabelParts, scores: Sequence[Score], trials: Trials, prepare: Callable[[Counts], Any],
+    thresholds: Callable[..., Floats], n_jobs: int | None,
+) -> Floats:  # fmt: skip
+    """Fill `out` (2, M, T, ..., trials) with what `thresholds` makes of values of the conformal rows.
+
+    What `prepare` finds of these rows serves all scores and temperatures.
+    """
+    alike = [(which, rows, trials.uniforms(which, rows), prepare(rows)) for which, rows in trials.alike()]
     spills = Spills([labels.parts])
 
     def work(j: int) -> None:
         for m, score in enumerate(scores):
             lines = labels.lines(score, j)
-            for which, rows, u, ks in alike:
+            for which, rows, u, prepared in alike:
                 values = np.empty(rows.shape)
                 kernels.trial_values(score.terms, lines, rows, u, values)
-                out[:, m, j][:, :, which] = _order_statistics(labels, score, j, values, rows, u, ks)
+                out[:, m, j][..., which] = thresholds(labels, score, j, values, rows, u, prepared)
         spills.release()
 
     run_tasks([partial(work, j) for j in range(len(labels.temperatures))], n_jobs=n_jobs)
@@ -222,32 +228,13 @@ def class_thresholds(
     trials: Trials, seed: int, *, n_jobs: int | None = None,
 ) -> Floats:  # fmt: skip
     """Thresholds of every class, for each score, temperature, level and trial: (2, M, T, alphas, C, trials)."""
-    n_classes, together = trials.counts.shape[1], grouping.each_class and grouping.exact
-    out = np.full((2, len(scores), len(labels.temperatures), len(alphas), n_classes, trials.count), np.inf)
-    alike = []
-    for which, rows in trials.alike():
-        places = _class_places(own[rows], alphas, n_classes) if together else None
-        alike.append((np.arange(trials.count)[which], rows, trials.uniforms(which, rows), places))
-
-    def work(j: int) -> None:
-        for m, score in enumerate(scores):
-            lines = labels.lines(score, j)
-            for which, rows, u, places in alike:
-                values = np.empty(rows.shape)
-                kernels.trial_values(score.terms, lines, rows, u, values)
-                if places is not None:  # nothing to find out trial by trial
-                    order = _order_by_class(labels, score, j, values, rows, u, places)
-                    for a, (t, c, place) in enumerate(places.wanted):
-                        column = order[t, place]
-                        out[0, m, j, a, c, which[t]] = values[t, column]
-                        out[1, m, j, a, c, which[t]] = labels.ties(score, j, as_int64(rows[t, column]), u[t, column])
-                else:
-                    out[:, m, j][..., which] = _divided_statistics(
-                        labels, score, j, values, rows, u, own, alphas, n_classes, grouping, seed
-                    )  # fmt: skip
-
-    run_tasks([partial(work, j) for j in range(len(labels.temperatures))], n_jobs=n_jobs)
-    return out
+    n_classes = trials.counts.shape[1]
+    out = np.empty((2, len(scores), len(labels.temperatures), len(alphas), n_classes, trials.count))
+    if grouping.each_class and grouping.exact:  # nothing to find out trial by trial
+        prepare = partial(_ClassPlaces.of, own, alphas, n_classes)
+        return _fill_thresholds(out, labels, scores, trials, prepare, _class_statistics, n_jobs)
+    divided = partial(_divided_statistics, own=own, alphas=alphas, n_classes=n_classes, grouping=grouping, seed=seed)
+    return _fill_thresholds(out, labels, scores, trials, lambda _: None, divided, n_jobs)
 
 
 class _ClassPlaces(NamedTuple):
@@ -260,31 +247,37 @@ class _ClassPlaces(NamedTuple):
     first: Ints
     wanted: list[tuple[Ints, Ints, Ints]]
 
+    @classmethod
+    def of(cls, own: Ints, alphas: Sequence[Alpha], n_classes: int, rows: Counts) -> "_ClassPlaces":
+        classes, wanted = own[rows], []
+        counts = np.array([np.bincount(of_trial, minlength=n_classes) for of_trial in classes])
+        first = np.cumsum(counts, axis=1) - counts
+        for ranks in rank_table(rows.shape[1], alphas):
+            t, c = np.nonzero(ranks[counts] <= counts)
+            wanted.append((t, c, first[t, c] + ranks[counts[t, c]] - 1))
+        return cls(classes, first, wanted)
 
-def _class_places(classes: Ints, alphas: Sequence[Alpha], n_classes: int) -> _ClassPlaces:
-    counts = np.array([np.bincount(of_trial, minlength=n_classes) for of_trial in classes])
-    first, wanted = np.cumsum(counts, axis=1) - counts, []
-    for ranks in rank_table(classes.shape[1], alphas):
-        t, c = np.nonzero(ranks[counts] <= counts)
-        wanted.append((t, c, first[t, c] + ranks[counts[t, c]] - 1))
-    return _ClassPlaces(classes, first, wanted)
 
-
-def _order_by_class(
+def _class_statistics(
     labels: LabelParts, score: Score, j: int, values: Floats, rows: Counts, u: Floats, places: _ClassPlaces
-) -> Ints:
-    """The rows of every trial by class, and by their scores within a class: columns (trials, n)."""
+) -> Floats:
+    """The order statistics of each class, (2, levels, C, trials)."""
     order = np.empty(values.shape, dtype=np.int64)
     kernels.group_by_class(np.argsort(values, axis=1), places.classes, places.first.copy(), order)
     ordered = np.take_along_axis(values, order, axis=1)
-    for t in np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1)):  # tie-breaks only where values tie
-        ties = labels.ties(score, j, as_int64(rows[t]), u[t])
-        order[t] = np.lexsort((ties, values[t], places.classes[t]))
-    return order
+    for trial in np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1)):  # tie-breaks only where values tie
+        ties = labels.ties(score, j, as_int64(rows[trial]), u[trial])
+        order[trial] = np.lexsort((ties, values[trial], places.classes[trial]))
+    found = np.full((2, len(places.wanted), places.first.shape[1], len(rows)), np.inf)
+    for a, (t, c, place) in enumerate(places.wanted):
+        column = order[t, place]
+        found[0, a, c, t] = values[t, column]
+        found[1, a, c, t] = labels.ties(score, j, as_int64(rows[t, column]), u[t, column])
+    return found
 
 
 def _divided_statistics(
-    labels: LabelParts, score: Score, j: int, values: Floats, rows: Counts, u: Floats, own: Ints,
+    labels: LabelParts, score: Score, j: int, values: Floats, rows: Counts, u: Floats, _: None, *, own: Ints,
     alphas: Sequence[Alpha], n_classes: int, grouping: Grouping, seed: int,
 ) -> Floats:  # fmt: skip
     """The same where a grouping divides the classes trial by trial, and at each level."""

@@ -4,21 +4,15 @@ Ranks tile the line of values, so at most one rank of a row is partly inside: an
 division.
 """
 
-from functools import partial
-from typing import Any
+from bisect import bisect_left
+from collections.abc import Callable
+from functools import cache, partial
 
 import numpy as np
 
 from thermoset import kernels
 from thermoset.arrays import Block, Bools, Floats, Ints, as_floats, as_int64
-from thermoset.rows import (
-    Progress,
-    SortedRows,
-    Sorter,
-    map_rows,
-    row_array,
-    sum_rows,
-)
+from thermoset.rows import Progress, SortedRows, Sorter, map_rows, row_array, sum_rows
 from thermoset.scores import Score
 from thermoset.sweeping.engine import LabelParts, Trials
 
@@ -38,11 +32,8 @@ def expected_hits(
     u is an interval of no width: the share is 0 or 1. `lines` are those of the labels, where they are known already.
     """
     lines = labels.lines(score, j) if lines is None else lines
-    out, mine = np.empty((thresholds.shape[1], len(labels.ranks))), np.ascontiguousarray(labels.parts[:, j])
-    kernels.expected_hits(
-        score.terms, randomized and score.uses_u, 1.0 / float(labels.temperatures[j]), labels.ranks, labels.gap,
-        labels.second, mine, lines, np.ascontiguousarray(thresholds), out,
-    )  # fmt: skip
+    drawn, out = randomized and score.uses_u, np.empty((thresholds.shape[1], len(labels.ranks)))
+    kernels.expected_hits(score.terms, drawn, *labels.terms(j), lines, np.ascontiguousarray(thresholds), out)
     return out
 
 
@@ -78,8 +69,9 @@ def solve_thresholds(labels: LabelParts, score: Score, j: int, targets: Floats, 
     )
     sure, reachable = np.count_nonzero(np.isneginf(low)), np.count_nonzero(low < np.inf)
 
-    def rows_below(q: float, tie: float) -> float:
-        return float(expected_hits(labels, score, j, np.array([[q], [tie]]), lines=lines)[0].sum())
+    @cache
+    def rows_below(q: float) -> float:
+        return float(expected_hits(labels, score, j, np.array([[q], [np.inf]]), lines=lines)[0].sum())
 
     about = _rows_below_about(start[finite], (start + slope * below)[finite], bends) + sure
 
@@ -88,10 +80,10 @@ def solve_thresholds(labels: LabelParts, score: Score, j: int, targets: Floats, 
             out[:, k] = np.inf if target > reachable else -np.inf
             continue
         guess = min(int(np.searchsorted(about, target)), len(bends) - 1)
-        place = _first_reaching(lambda i: rows_below(float(bends[i]), np.inf), len(bends), target, guess)
+        place = _first_reaching(lambda i: rows_below(float(bends[i])), len(bends), target, guess)
         before = float(bends[place - 1] if place else bends[0] - 1.0)
         ramps = finite & (start <= before) & (start + slope * below >= bends[place]) & (slope > 0)
-        steady = rows_below(before, np.inf) - (
+        steady = rows_below(before) - (
             np.clip((before - start[ramps]) / slope[ramps], 0.0, 1.0).sum() if ramps.any() else 0.0
         )
         rate = (1.0 / slope[ramps]).sum()
@@ -118,33 +110,18 @@ def _rows_below_about(start: Floats, end: Floats, bends: Floats) -> Floats:
     return np.asarray(np.maximum.accumulate(done + np.clip(inside, 0.0, begun - done)))
 
 
-def _first_reaching(count: Any, n: int, target: float, guess: int = 0) -> int:
+def _first_reaching(count: Callable[[int], float], n: int, target: float, guess: int) -> int:
     """The first of n places, in which counts grow, that reaches the target; the last if none does.
 
     From a guess on the search goes in steps that double, until the place is between two of them.
     """
-    low, high, step = 0, n - 1, 1
-    if count(guess) >= target:
-        high = guess
-        while high - step >= low:
-            if count(high - step) < target:
-                low = high - step + 1
-                break
-            high, step = high - step, 2 * step
-    else:
-        low = guess + 1
-        while low - 1 + step < high:
-            if count(low - 1 + step) >= target:
-                high = low - 1 + step
-                break
-            low, step = low + step, 2 * step
-    while low < high:
-        middle = (low + high) // 2
-        if count(middle) >= target:
-            high = middle
-        else:
-            low = middle + 1
-    return min(low, n - 1)
+    low = high = guess
+    step = 1
+    while low > 0 and count(low) >= target:
+        low, high, step = max(low - step, 0), low, 2 * step
+    while high < n - 1 and count(high) < target:
+        low, high, step = high + 1, min(high + step, n - 1), 2 * step
+    return bisect_left(range(n), target, low, high, key=count)
 
 
 _HALVINGS = 64
@@ -225,7 +202,7 @@ def expected_totals(
     found = sum_rows(
         rows.source,
         _add_expected,
-        partial(_two_zeros, flat.shape[1:]),
+        partial(_zeros, flat.shape[1:]),
         per_row=[range(rows.source.n_rows), labels.others.T, trials.evaluation],
         fixed=[rows.sorter, score, labels.temperatures, flat],
         n_jobs=n_jobs,
@@ -235,7 +212,7 @@ def expected_totals(
     return size, empty
 
 
-def _two_zeros(shape: tuple[int, ...]) -> tuple[Ints, Ints]:
+def _zeros(shape: tuple[int, ...]) -> tuple[Ints, Ints]:
     return np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
 
 

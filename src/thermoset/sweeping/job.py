@@ -23,7 +23,6 @@ from thermoset.rows import Progress, SortedRows, budget_share, part_of, thread_c
 from thermoset.scores import BEYOND, NeverEmpty, Score
 from thermoset.sweeping.engine import (
     Counted,
-    LabelParts,
     Misses,
     Part,
     Trials,
@@ -196,38 +195,25 @@ def run(
     for number, some in enumerate(turns):
         of_passes = [part_of(progress, number * passes + k, len(turns) * passes) for k in range(passes)]
         labels = label_parts(rows, measured.labels, job.temperatures[some], n_jobs=job.n_jobs, progress=of_passes[0])
+        here = values[:, some]
         if grouping is None:
-            _one_threshold(rows, job, measured, labels, values[:, some], of_passes[1:])
-        else:
-            _by_class(rows, job, grouping, measured, labels, protocol.random_state, values[:, some], of_passes[1])
+            thresholds = trial_thresholds(labels, job.set_scores, job.alphas, measured.trials, n_jobs=job.n_jobs)
+            part = Part(labels, job.set_scores, thresholds, measured.trials)
+            (counted,) = count_sets(rows, measured.misses, [part], n_jobs=job.n_jobs, progress=of_passes[1])
+            measured.fill(here, counted, job, thresholds[0])
+            if job.integrate:
+                _fill_integrated(rows, job, measured, part, here, of_passes[2:])
+            continue
+        thresholds = class_thresholds(
+            labels, measured.labels, job.set_scores, job.alphas, grouping, measured.trials, protocol.random_state,
+            n_jobs=job.n_jobs,
+        )  # fmt: skip
+        counted, means = count_class_sets(  # `threshold` is the mean of the finite thresholds of the classes
+            rows, labels, measured.labels, job.set_scores, thresholds, measured.trials, measured.misses,
+            n_jobs=job.n_jobs, progress=of_passes[1],
+        )  # fmt: skip
+        measured.fill(here, counted, job, means)
     return SweptValues(values, measured.trials.counts, measured.temperature)
-
-
-def _one_threshold(
-    rows: SortedRows, job: SweepJob, measured: Measured, labels: LabelParts, values: Floats,
-    progress: Sequence[Progress | None],
-) -> None:  # fmt: skip
-    thresholds = trial_thresholds(labels, job.set_scores, job.alphas, measured.trials, n_jobs=job.n_jobs)
-    part = Part(labels, job.set_scores, thresholds, measured.trials)
-    (counted,) = count_sets(rows, measured.misses, [part], n_jobs=job.n_jobs, progress=progress[0])
-    measured.fill(values, counted, job, thresholds[0])
-    if job.integrate:
-        _fill_integrated(rows, job, measured, part, values, progress[1:])
-
-
-def _by_class(
-    rows: SortedRows, job: SweepJob, grouping: Grouping, measured: Measured, labels: LabelParts, seed: int,
-    values: Floats, progress: Progress | None,
-) -> None:  # fmt: skip
-    """`threshold` is then the mean of the finite thresholds of the classes."""
-    thresholds = class_thresholds(
-        labels, measured.labels, job.set_scores, job.alphas, grouping, measured.trials, seed, n_jobs=job.n_jobs
-    )
-    counted, means = count_class_sets(
-        rows, labels, measured.labels, job.set_scores, thresholds, measured.trials, measured.misses,
-        n_jobs=job.n_jobs, progress=progress,
-    )  # fmt: skip
-    measured.fill(values, counted, job, means)
 
 
 def mean_finite(thresholds: Floats) -> float:
@@ -244,9 +230,7 @@ def _fill_integrated(
     trials = part.trials
     for m, score in enumerate(job.set_scores):
         cuts = part.thresholds[:, m]
-        size, empty = expected_totals(
-            rows, part.labels, score, cuts, trials, n_jobs=job.n_jobs, progress=progress[m]
-        )  # fmt: skip
+        size, empty = expected_totals(rows, part.labels, score, cuts, trials, n_jobs=job.n_jobs, progress=progress[m])
         for j, a in np.ndindex(cuts.shape[1:3]):
             missed = expected_misses(part.labels, score, j, measured.labels, trials, cuts[:, j, a])
             level, n_rows = float(1 - exact_level(job.alphas[a])), trials.counts

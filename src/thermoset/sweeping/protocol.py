@@ -3,7 +3,7 @@
 Grids of temperatures are inclusive, and built in fractions so that T = 1 is exactly 1.0.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
@@ -11,7 +11,7 @@ from itertools import islice
 
 import numpy as np
 
-from thermoset.arrays import Counts, Floats, Ints, Keys
+from thermoset.arrays import Counts, Floats, Ints
 from thermoset.bounds import checked_temperature, exact_number
 from thermoset.data import split_indices
 from thermoset.errors import InputError
@@ -99,14 +99,13 @@ class Protocol:
 
     def split(self, n_rows: int, trial: int) -> "Split":
         """The parts of one trial; the same whatever other trials are drawn."""
-        seed, groups = (self.random_state, trial), self.split_by  # what no named stream begins with
-        if exact_number(self.calibration_fraction) == 0:
-            calibration = np.empty(0, dtype=np.int64)
-            conformal, evaluation = split_indices(n_rows, self.cp_fraction, random_state=seed, split_by=groups)
-        else:
-            parts = self.calibration_fraction, self.cp_fraction
-            calibration, conformal, evaluation = split_indices(n_rows, *parts, random_state=seed, split_by=groups)
-        return Split(calibration, conformal, evaluation)
+        both = self.calibration_fraction, self.cp_fraction
+        fractions = both[1:] if exact_number(self.calibration_fraction) == 0 else both
+        seed = self.random_state, trial  # what no named stream begins with
+        *calibration, conformal, evaluation = split_indices(
+            n_rows, *fractions, random_state=seed, split_by=self.split_by
+        )
+        return Split(calibration[0] if calibration else np.empty(0, dtype=np.int64), conformal, evaluation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,24 +137,16 @@ def draw_trial(n_rows: int, trial: int, protocol: Protocol) -> Trial:
 
 
 def draw_trials(labels: Ints, n_classes: int, numbers: Sequence[int], protocol: Protocol) -> Trials:
-    """Draw trials of a protocol by their numbers."""
-    splits = [partial(protocol.split, len(labels), t) for t in numbers]
-    return pack_trials(labels, n_classes, splits, trial_keys(protocol.random_state, numbers), protocol.randomized)
-
-
-def pack_trials(
-    labels: Ints, n_classes: int, splits: Sequence[Callable[[], Split]], keys: Keys, randomized: bool
-) -> Trials:
-    """Splits as the kernels want them."""
-    n_rows, trials = len(labels), len(splits)
+    """Draw trials of a protocol by their numbers, as the kernels want them."""
+    n_rows, trials = len(labels), len(numbers)
     evaluation = row_array((n_rows, trials), np.bool_)
     evaluation[:] = False
     counts = np.empty((trials, n_classes), dtype=np.int64)
-    conformal = row_array((trials, len(splits[0]().conformal)), np.int32)
+    conformal = row_array((trials, len(protocol.split(n_rows, numbers[0]).conformal)), np.int32)
     others: dict[int, Counts] = {}  # of trials with another number, where whole groups are drawn
 
     def pack(t: int) -> None:
-        parts = splits[t]()
+        parts = protocol.split(n_rows, numbers[t])
         evaluation[parts.evaluation, t] = True
         counts[t] = np.bincount(labels[parts.evaluation], minlength=n_classes)
         rows = np.sort(parts.conformal)
@@ -166,4 +157,4 @@ def pack_trials(
 
     run_tasks([partial(pack, t) for t in range(trials)])
     rows = tuple(others.get(t, conformal[t]) for t in range(trials)) if others else conformal
-    return Trials(rows, evaluation, counts, keys, randomized)
+    return Trials(rows, evaluation, counts, trial_keys(protocol.random_state, numbers), protocol.randomized)

@@ -6,7 +6,7 @@ file: the verdict is on this file.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -403,36 +403,25 @@ def compare_files(numbers: Iterable[FileNumber], settings: Settings) -> tuple[Cl
     classes (with ten, the paper says, little happens whatever T* is).
     """
     known, claims = list(numbers), []
-    kinds: dict[str, tuple[str, str, Callable[[FileNumber], float]]] = {
-        "peak": ("The peak T_c of {} is lower with more classes", "Section 4.2", lambda one: one.n_classes),
-        _SIZE.name: (
-            "The higher T*, the more TS enlarges the sets of {}",
-            "Section 3.2",
-            lambda one: one.temperature.gain,
-        ),
-        _GAP.name: (
-            f"The higher T*, the more TS lowers the {_GAP.title} of {{}}",
-            "Section 3.2",
-            lambda one: one.temperature.gain,
-        ),
+    texts = {
+        "peak": "The peak T_c of {} is lower with more classes",
+        _SIZE.name: "The higher T*, the more TS enlarges the sets of {}",
+        _GAP.name: f"The higher T*, the more TS lowers the {_GAP.title} of {{}}",
     }
-    for method, (what, (text, where, order)) in itertools.product(_ADAPTIVE.values(), kinds.items()):
-        mine = sorted((one for one in known if (one.method, one.what) == (method, what)), key=order)
+    for method, (what, text) in itertools.product(_ADAPTIVE.values(), texts.items()):
+        mine = [one for one in known if (one.method, one.what) == (method, what)]
         if what == "peak":
+            mine.sort(key=lambda one: one.n_classes)
             pairs = [(a, b) for a, b in itertools.combinations(mine, 2) if a.n_classes < b.n_classes]
             facts = [a.value.minus(b.value) for a, b in pairs]
+            wrong = [f"{b.file} is above {a.file}" for (a, b), fact in zip(pairs, facts, strict=True) if fact.sign < 0]
+            shown = f"T_c: {', '.join(map(str, mine))}{'; but ' if wrong else ''}{'; '.join(wrong)}"
         else:
-            mine = [one for one in mine if one.temperature.gain > 1]
-            pairs = [
-                (a, b)
-                for a, b in itertools.combinations(mine, 2)
-                if a.n_classes == b.n_classes and b.temperature.minus(a.temperature).sign > 0
-            ]
-            facts = [b.value.minus(a.value) for a, b in pairs]
+            mine = sorted((one for one in mine if one.temperature.gain > 1), key=lambda one: one.temperature.gain)
+            alike = [(a, b) for a, b in itertools.combinations(mine, 2) if a.n_classes == b.n_classes]
+            pairs = [(a, b) for a, b in alike if b.temperature.minus(a.temperature).sign > 0]
+            facts, shown = [b.value.minus(a.value) for a, b in pairs], ", ".join(map(str, mine))
         if pairs:
-            shown = ("T_c: " if what == "peak" else "") + ", ".join(map(str, mine))
-            wrong = [pair for pair, fact in zip(pairs, facts, strict=True) if what == "peak" and fact.sign < 0]
-            if wrong:
-                shown += "; but " + "; ".join(f"{b.file} is above {a.file}" for a, b in wrong)
+            where = f"Section {'4.2' if what == 'peak' else '3.2'}"
             claims.append(Claim(text.format(method.upper()), where, shown, _decide(facts), *settings.main))
     return tuple(claims)

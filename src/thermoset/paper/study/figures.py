@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import NullFormatter
 
 from thermoset import plots
 from thermoset.arrays import Floats
@@ -20,13 +20,13 @@ from thermoset.paper.study.measure import Measured, Settings
 from thermoset.paper.study.pairs import PairStudy
 from thermoset.paper.study.row_by_row import LowTemperatures, SizeDifferences
 from thermoset.paper.study.rules import rule_label
+from thermoset.plots.curve_figures import INK, note, plain_log_ticks
 from thermoset.sweeping import Sweep, mean_over_trials, median_of_means, standard_error
 
 _FIGURE_1 = ("avg_size", "top_coverage_gap", "threshold")
 _PANELS = ("avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold")
 _PAID = ("avg_size", "marginal_coverage", "integrated_worst_tenth_coverage", "left_out_share", "top_coverage_gap")
 _SYMBOLS = {"threshold": r" $\hat{q}$"}  # the paper's
-_INK = "#333333"
 _PANEL = (3.7, 2.7)
 _TEMPERATURES = (0.3, 5.0)  # the paper's range
 _FEW_BINS = 12  # whose numbers of rows can be written
@@ -97,15 +97,15 @@ def figure_1(studies: Sequence[PairStudy]) -> Figure:
 def _curves_at(found: Measured, settings: Settings, alpha: float) -> Callable[[], Figure]:
     """A column for each size of the conformal set, the same height along a row."""
     columns = [(f"CP {cp}%", found, cp) for cp in settings.cp_percents]
-    note = f"alpha = {alpha:g}; {settings.trials} random splits"
-    return lambda: _curves(_PANELS, columns, alpha, note, alike=True)
+    below = f"alpha = {alpha:g}; {settings.trials} random splits"
+    return lambda: _curves(_PANELS, columns, alpha, below, alike=True)
 
 
 def _curves(
     metrics: Sequence[str],
     columns: Sequence[tuple[str, Measured, int]],
     alpha: float,
-    note: str,
+    below: str,
     *,
     alike: bool = False,
 ) -> Figure:
@@ -125,7 +125,7 @@ def _curves(
         if alike:
             _same_height(row)
     _legend_above(made, panels[0])
-    _note(made, f"{note}; bands: 2 standard errors")
+    note(made, f"{below}; bands: 2 standard errors")
     return made
 
 
@@ -147,10 +147,6 @@ def _legend_above(made: Figure, ax: Axes) -> None:
     made.legend(handles, labels, loc="outside upper left", ncols=len(labels), frameon=False)
 
 
-def _note(made: Figure, text: str) -> None:
-    made.supxlabel(text, fontsize="small", color=_INK)
-
-
 def _reliability(found: Measured) -> Figure:
     """Diagrams above, rows in the bins below them; both as an average trial has them."""
     made, panels = plots.figure(4, columns=2, heights=(1.0, 0.42), panel=(3.8, 3.2))
@@ -163,10 +159,9 @@ def _reliability(found: Measured) -> Figure:
         for bars in below.containers if len(table.count) <= _FEW_BINS else ():
             below.bar_label(cast("BarContainer", bars), fmt="{:,.0f}", fontsize="x-small", padding=1)
     _same_height(panels[2:], 0.12)
-    handles, labels = panels[0].get_legend_handles_labels()
-    made.legend(handles, labels, loc="outside upper left", ncols=2, frameon=False)
+    _legend_above(made, panels[0])
     rows = int(found.reliability[0].count.sum()) // trials
-    _note(made, f"{rows:,} rows that T* was not fitted on, in each of {trials} random splits")
+    note(made, f"{rows:,} rows that T* was not fitted on, in each of {trials} random splits")
     return made
 
 
@@ -176,11 +171,11 @@ def _differences(differences: Sequence[SizeDifferences]) -> Figure:
         share = (np.arange(len(one.mean_sorted)) + 0.5) / len(one.mean_sorted)
         ax.fill_between(share, one.mean_sorted, color=look.colour, alpha=0.15, linewidth=0)
         ax.plot(share, one.mean_sorted, color=look.colour, linewidth=1.8)
-        ax.axhline(0, color=_INK, linewidth=0.8)
+        ax.axhline(0, color=INK, linewidth=0.8)
         ax.set(xlim=(0, 1), xlabel="share of rows, largest difference first", ylabel="size at T* minus size at T = 1")
         title = f"{one.method.upper()}: {one.grow:.0%} grow, {one.stay:.0%} stay, {one.shrink:.0%} shrink"
         ax.set_title(title, loc="left")
-    _note(made, f"mean of {differences[0].trial_shares.shape[1]} random splits")
+    note(made, f"mean of {differences[0].trial_shares.shape[1]} random splits")
     return made
 
 
@@ -199,7 +194,7 @@ def _low(low: LowTemperatures, alpha: float) -> Figure:
             ax.set(xscale="log", xlabel="temperature T" if i else "", ylabel=METRICS[metric].title)
             ax.xaxis.set_major_formatter("{x:g}")
             if metric == "marginal_coverage":
-                ax.axhline(1 - alpha, color=_INK, linewidth=0.8, linestyle=(0, (1, 3)))
+                ax.axhline(1 - alpha, color=INK, linewidth=0.8, linestyle=(0, (1, 3)))
             else:
                 ax.set_yscale("log")
                 ax.yaxis.set_major_formatter("{x:g}")
@@ -209,9 +204,9 @@ def _low(low: LowTemperatures, alpha: float) -> Figure:
     keys = [
         Line2D([], [], color=colour, linestyle=style, label=f"plain {kind}") for kind, (colour, style) in _PLAIN.items()
     ]
-    keys.append(Line2D([], [], color=_INK, label="thermoset (in the colour of the score)"))
+    keys.append(Line2D([], [], color=INK, label="thermoset (in the colour of the score)"))
     made.legend(handles=keys, loc="outside upper left", ncols=len(keys), frameon=False)
-    _note(made, f"{low.n_rows:,} rows; {low.ours.trials} random splits; bands: 2 standard errors")
+    note(made, f"{low.n_rows:,} rows; {low.ours.trials} random splits; bands: 2 standard errors")
     return made
 
 
@@ -236,17 +231,14 @@ def _rules(study: PairStudy) -> Figure:
             cell, look = cells[metric], looks[method]
             ax.errorbar(cell.value, y, xerr=2 * np.nan_to_num(cell.standard_error), fmt=look.marker, color=look.colour)
         if metric.endswith("coverage"):
-            ax.axvline(1 - alpha, color=_INK, linewidth=0.8, linestyle=(0, (1, 3)))
+            ax.axvline(1 - alpha, color=INK, linewidth=0.8, linestyle=(0, (1, 3)))
         ax.set(ylim=(len(rules) - 0.5, -0.5), yticks=range(len(rules)), yticklabels=[])
         ax.set_xlabel(METRICS[metric].title.replace(", ", ",\n"))
         ax.grid(axis="y", alpha=0.3)
     panels[0].set_xscale("log")
-    low, high = panels[0].get_xlim()
-    panels[0].xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if high > 5 * low else MaxNLocator(4))
-    panels[0].xaxis.set_major_formatter("{x:g}")
-    panels[0].xaxis.set_minor_locator(NullLocator())
+    plain_log_ticks(panels[0], 4)
     panels[0].set_yticklabels([f"{method.upper()}, {rule_label('exact', at)}" for method, at in rules])
-    _note(made, f"promised coverage {1 - alpha:.0%} (dotted), CP {cp}%; bars: 2 standard errors over random splits")
+    note(made, f"promised coverage {1 - alpha:.0%} (dotted), CP {cp}%; bars: 2 standard errors over random splits")
     return made
 
 
@@ -267,5 +259,5 @@ def _single(curves: Sweep) -> Figure:
     for ax in panels[: -len(shown)]:
         ax.set_xlabel("")
     _legend_above(made, panels[0])
-    _note(made, "each run is one split: thresholds from its CP rows, metrics on its calibration rows")
+    note(made, "each run is one split: thresholds from its CP rows, metrics on its calibration rows")
     return made

@@ -7,7 +7,7 @@ once, by the loops of the sweep.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -233,6 +233,18 @@ class Settings:
         """Temperatures of the curves."""
         return temperature_grid(self.temperatures)
 
+    def sweep(self, data: Logits, cp_percent: int, **asked: Any) -> Sweep:
+        """A sweep by this protocol."""
+        splits = self.protocol(cp_percent)
+        return sweep(
+            data,
+            methods=METHODS,
+            calibration_fraction=splits.calibration_fraction,
+            cp_fraction=splits.cp_fraction,
+            random_state=self.random_state,
+            **asked,
+        )
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Measured(Brief):
@@ -266,20 +278,12 @@ def measure(data: Logits, settings: Settings, printed_temperature: float | None,
     fixed = ece if printed_temperature is None else printed_temperature
     curves, parts = {}, {}
     for cp in settings.cp_percents:
-        protocol = settings.protocol(cp)
-        curves[cp] = sweep(
-            data,
-            temperatures=settings.grid(),
-            methods=METHODS,
-            alphas=settings.alphas,
-            trials=settings.trials,
-            calibration_fraction=protocol.calibration_fraction,
-            cp_fraction=protocol.cp_fraction,
-            random_state=protocol.random_state,
+        curves[cp] = settings.sweep(
+            data, cp, temperatures=settings.grid(), alphas=settings.alphas, trials=settings.trials
         )
         tell()
         parts[cp] = [
-            measure_trials(data, temperatures, _SCORES, settings.alphas, protocol)
+            measure_trials(data, temperatures, _SCORES, settings.alphas, settings.protocol(cp))
             for temperatures in (np.ones(settings.trials), trial_ece, np.full(settings.trials, fixed))
         ]
         tell()

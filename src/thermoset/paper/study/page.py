@@ -3,7 +3,6 @@
 import base64
 import html
 import io
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
@@ -21,7 +20,6 @@ from thermoset.paper.study.pairs import PairStudy
 from thermoset.paper.study.tables import KEY, Section, paper_tables, study_sections
 from thermoset.report.shell import page_file
 from thermoset.report.words import GLOSSARY_BUTTON, glossary_html, study_words
-from thermoset.sweeping import mean_over_trials, median_of_means, standard_error
 from thermoset.text_tables import csv_text, inert
 
 if TYPE_CHECKING:
@@ -129,9 +127,7 @@ def csv_files(studies: Sequence[PairStudy]) -> dict[str, str]:
     for study in studies:
         cells += [[study.name, *astuple(cell)] for cell in (*study.cells, *study.comparison.cells)]
         for cp, found in study.measured.curves.items():
-            axes = itertools.product(found.methods, found.temperatures.tolist(), found.alphas, found.metrics)
-            numbers = (of(found.trial_values).ravel() for of in (mean_over_trials, standard_error, median_of_means))
-            curves += [[study.name, cp, *at, *point] for at, *point in zip(axes, *numbers, strict=True)]
+            curves += [[study.name, cp, *line] for line in zip(*found.columns().values(), strict=True)]
         ways = {name: rule.ways for rule in study.comparison.rules for name in rule.names}
         for name, temperatures in study.comparison.temperatures.items():
             for t, temperature in enumerate(temperatures.tolist()):

@@ -22,7 +22,7 @@ from thermoset.paper.study.measure import Settings
 from thermoset.quoting import Brief
 from thermoset.rows import run_tasks
 from thermoset.scores import RAPS
-from thermoset.sweeping import Sweep, Trial, draw_trial, sweep, temperature_grid
+from thermoset.sweeping import Sweep, Trial, draw_trial, temperature_grid
 
 _LOW_GRID = "0.01,0.02,0.03,0.05,0.07,0.1,0.14,0.2,0.3,0.5,1"
 _LOW_TRIALS = 20, 10  # of a file of some size, and of a large one
@@ -88,19 +88,11 @@ def low_temperatures(data: Logits, settings: Settings) -> LowTemperatures:
     most = max(_LOW_ENTRIES // data.n_classes, 500)
     part = data if len(data) <= most else data.take(np.linspace(0, len(data) - 1, most).astype(np.int64))
     trials = min(settings.trials, _LOW_TRIALS[len(part) * data.n_classes > _MANY_ENTRIES])
-    grid, protocol = temperature_grid(_LOW_GRID), settings.protocol(cp)
+    grid = temperature_grid(_LOW_GRID)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoverageWarning)  # classes without rows: no class gap is looked at
-        ours = sweep(
-            part,
-            temperatures=grid,
-            alphas=(alpha,),
-            trials=trials,
-            calibration_fraction=protocol.calibration_fraction,
-            cp_fraction=protocol.cp_fraction,
-            random_state=protocol.random_state,
-        )
-    drawn = [draw_trial(len(part), t, protocol) for t in range(trials)]
+        ours = settings.sweep(part, cp, temperatures=grid, alphas=(alpha,), trials=trials)
+    drawn = [draw_trial(len(part), t, settings.protocol(cp)) for t in range(trials)]
     naive = {name: _naive_curves(part, grid, drawn, alpha, name) for name in ("float32", "float64")}
     return LowTemperatures(ours, naive, len(part))
 

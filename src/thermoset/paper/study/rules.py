@@ -5,12 +5,13 @@ A rule says from a trial's calibration rows how its sets are made (`Way`). To ad
 `measure_ways`, thresholds by class by `count_by_class`. Slow rules have fewer trials on large files.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from typing import NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,7 +58,6 @@ _LABELS = {
     ("published", "t_hat"): "T = 1, where T-hat is printed",
     ("published", "mondrian"): "Mondrian, clamped",
 }
-_T = TypeVar("_T")
 _HALVINGS = 10  # of the calibration rows, for ConfTS
 _STRICTER = (Fraction(4, 5), Fraction(3, 5), Fraction(2, 5))  # of alpha
 _RAPS = METHODS.index("raps")
@@ -89,19 +89,17 @@ class Rule(NamedTuple):
         return np.array([way.temperature for way in self.ways])
 
 
-def at_temperatures(name: str, methods: Sequence[str], temperatures: Floats, alpha: Alpha) -> Rule:
-    """A rule that chooses the temperature of scores alone."""
+def at_temperatures(name: str, methods: Sequence[str], temperatures: Floats, *levels: Alpha) -> Rule:
+    """A rule that chooses the temperature of scores alone; of several levels, each is in its name."""
     scores = tuple(resolve(method) for method in methods)
-    ways = tuple(Way(float(t), scores, (alpha,)) for t in temperatures)
-    return Rule(tuple((method, name) for method in methods), ways)
+    names = [f"{name}, alpha {float(level):g}" for level in levels] if len(levels) > 1 else [name]
+    ways = tuple(Way(float(t), scores, levels) for t in temperatures)
+    return Rule(tuple(itertools.product(methods, names)), ways)
 
 
 def stricter(name: str, methods: Sequence[str], temperatures: Floats, alpha: Alpha) -> Rule:
     """Scores with thresholds at 0.8, 0.6 and 0.4 times alpha, which promise more than was asked."""
-    levels = tuple(factor * exact_level(alpha) for factor in _STRICTER)
-    scores = tuple(resolve(method) for method in methods)
-    names = tuple((method, f"{name}, alpha {float(level):g}") for method in methods for level in levels)
-    return Rule(names, tuple(Way(float(t), scores, levels) for t in temperatures))
+    return at_temperatures(name, methods, temperatures, *(factor * exact_level(alpha) for factor in _STRICTER))
 
 
 def calibration_curves(data: Logits, settings: Settings, cp: int, methods: tuple[str, ...], alpha: float) -> Sweep:
@@ -207,16 +205,16 @@ CHOOSERS: dict[tuple[str, str], Callable[[CalibrationRows], Way]] = {
 """Rules that choose more than a temperature, by what cells call the score ("auto" if that is chosen) and the rule."""
 
 
-def _in_trials(data: Logits, settings: Settings, trials: int, choose: Callable[[int, Ints], _T]) -> list[_T]:
+def _in_trials(data: Logits, settings: Settings, trials: int, choose: Callable[[int, Ints], Any]) -> list[Any]:
     """What `choose(trial, its calibration rows)` returns in so many trials."""
-    found: list[_T | None] = [None] * trials
+    found: list[Any] = [None] * trials
 
     def work(t: int, rows: Ints) -> None:
         found[t] = choose(t, rows)
 
     drawn = zip(range(trials), calibration_rows(data, settings), strict=False)
     run_tasks([partial(work, t, rows) for t, rows in drawn])
-    return cast("list[_T]", found)
+    return found
 
 
 def chosen_rules(data: Logits, found: Measured, settings: Settings, few: int) -> Iterator[Rule]:
