@@ -310,7 +310,7 @@ class CheckReport(AsTable):
         if kind and clusters and clusters.tested > 1:
             sentences.append(clusters.sentence(kind.units))
         if groups and ("groups" in self.fail_on or (kind and kind.of_rows and groups.tested > 1)):
-            sentences.append(self._group_sentence)
+            sentences.append(self.group_sentence)
         if "classes" in self.fail_on or (kind and kind.each_class):
             sentences.append(self.classes.sentence("classes", self.class_names and [*map(repr, self.class_names)]))
         if "confidence" in self.fail_on:
@@ -337,11 +337,12 @@ class CheckReport(AsTable):
                 "weighted rows: the expected range given here is approximate, and applies to rows like those the "
                 "weights were made for."
             )
-        notes, broken = (answers, confidence, weights, self._group_sentence, parts), self.broken
+        notes, broken = (answers, confidence, weights, self.group_sentence, parts), self.broken
         return tuple(note for note in notes if note and note not in broken)
 
     @property
-    def _group_sentence(self) -> str | None:
+    def group_sentence(self) -> str | None:
+        """Which groups of rows are significantly below 1 - alpha; None if there are none."""
         names = self.group_names and [*map(repr, self.group_names)]
         return None if self.groups is None else self.groups.sentence("groups", names)
 

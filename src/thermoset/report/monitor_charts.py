@@ -10,7 +10,7 @@ import numpy as np
 from thermoset.monitor.evidence import confidence_sequence
 from thermoset.monitor.status import BatchRecord, MonitorStatus, TestStatus
 from thermoset.report.timeline import Timeline, exact_intervals
-from thermoset.report.vega import Palette, Rows, Spec, channel, chart, datasets, layer, legend_data, series_palette, tip
+from thermoset.report.vega import DASHED, Palette, Rows, Spec, channel, chart, layer, legend_data, series_palette, tip
 
 LABELLED, UNLABELLED = ("under", "over"), ("size", "confidence")
 """Tests with a curve: those that need labels, and those that do not."""
@@ -18,8 +18,6 @@ LABELLED, UNLABELLED = ("under", "over"), ("size", "confidence")
 AGREEMENT = ("mean confidence at T*", "accuracy")
 """Curves of the chart that compares what the model claims with what is true."""
 
-_ON_CLEAR = ("halo", "markname")  # a name that lines may run through is drawn twice: first as a clear ground
-_DASHED = {"style": "mark", "strokeDash": [4, 4]}
 _HEIGHT = 230
 _TICKS = 12  # numbers below an axis
 _LINE = 14  # pixels of a line of names above a panel
@@ -68,6 +66,11 @@ def _across(timeline: Timeline) -> Spec:
     return channel("x:Q", title="batch", scale={"domain": [0.4, last + 0.6], "nice": False}, axis=axis)
 
 
+def _on_clear(rows: Rows, **parts: Any) -> list[Spec]:
+    """Names that lines may run through, drawn twice: first as a clear ground."""
+    return [layer("text", rows, style=style, **parts, text=channel("n:N")) for style in ("halo", "markname")]
+
+
 # ---- coverage --------------------------------------------------------------------------------------------------------
 
 
@@ -78,7 +81,7 @@ def coverage_over_time(status: MonitorStatus, timeline: Timeline) -> Spec:
     ends = exact_intervals([span.hits for span in spans], [span.labelled for span in spans])
     points: Rows = [
         {"x": span.x, "n": span.name, "c": span.coverage, "lo": low, "hi": high, "r": span.labelled}
-        for span, (low, high) in zip(spans, filter(None, ends), strict=True)
+        for span, (low, high) in zip(spans, ends, strict=True)
     ]
     running = _running(status, timeline)
     lowest = min(status.promised, *(row["c"] for row in points), *(row["c"] for row in running)) - 0.04
@@ -95,14 +98,14 @@ def coverage_over_time(status: MonitorStatus, timeline: Timeline) -> Spec:
         f"Coverage of {len(points)} points in time with exact 95% intervals, the mean so far, "
         f"{running[-1]['c']:.3f} at the end, and the promised {status.promised:g}. The numbers are in the table.",
         layer(kind, "so far", x=x, y=low, y2=channel("hi"), **style),
-        layer("rule", [{"v": status.promised}], **_DASHED, y=promised),
+        layer("rule", [{"v": status.promised}], **DASHED, y=promised),
         layer("rule", "batches", style="soft", clip=True, x=x, y=low, y2=channel("hi"), tooltip=tips),
         layer("point", "batches", style="limit", filled=True, size=26, opacity=1, x=x, y=y, tooltip=tips),
         layer("line", "so far", style="running", clip=True, x=x, y=y, tooltip=so_far),
         *lines,
         *above,
         height=280,
-        datasets=datasets({"batches": points, "so far": running}),
+        datasets={"batches": points, "so far": running},
     )
 
 
@@ -116,8 +119,7 @@ def _batch_marks(status: MonitorStatus, timeline: Timeline, x: Spec) -> tuple[li
     alarms += [place for test in tests for place in test.change_batches[:1]]
     found = [] if status.since is None else [(status.since, "most likely change")]
     found += [(min(alarms), "first alarm")] if alarms else []
-    rules: list[Spec] = []
-    names: list[Spec] = []
+    rules, names = [], []
     first, last = timeline.places[0], timeline.places[-1]
     for line, (place, name) in enumerate(sorted(found, reverse=True), start=1):
         at = timeline.places[place]
@@ -126,10 +128,7 @@ def _batch_marks(status: MonitorStatus, timeline: Timeline, x: Spec) -> tuple[li
         side: Spec = {"align": "right", "dx": -4} if left else {"align": "left", "dx": 4}
         rows, up = [{"x": at, "n": name}], -_LINE * line
         rules.append(layer("rule", rows, style="at", strokeDash=[2, 3], y=up, y2="height", x=x))
-        names += [
-            layer("text", rows, style=style, y=up, baseline="top", **side, x=x, text=channel("n:N"))
-            for style in _ON_CLEAR
-        ]
+        names += _on_clear(rows, y=up, baseline="top", **side, x=x)
     return rules, names
 
 
@@ -177,23 +176,12 @@ def evidence_over_time(tests: Sequence[TestStatus], timeline: Timeline, looks: P
     low, high = max(_LEAST, min([0.0, *values])), min(_MOST, max(values))
     x, y = _across(timeline), _decades("evidence (e-value)", (low - 0.2, high + 0.4))
     size = 22 if len(timeline.steps()) <= 80 else 6
-    layers: list[Spec] = []
+    layers, tips = [], _tips("evidence")
     for title in curves:
+        named = _with_title(title)
         layers += [
-            layer(
-                "line", title, _with_title(title), strokeWidth=2, x=x, y=y, color=looks.colour, strokeDash=looks.dash
-            ),
-            layer(
-                "point",
-                title,
-                _with_title(title),
-                size=size,
-                opacity=1,
-                x=x,
-                y=y,
-                tooltip=_tips("evidence"),
-                **looks.marks,
-            ),
+            layer("line", title, named, strokeWidth=2, x=x, y=y, color=looks.colour, strokeDash=looks.dash),
+            layer("point", title, named, size=size, opacity=1, x=x, y=y, tooltip=tips, **looks.marks),
         ]
     rules, bar_names = _bars(tests, y)
     said = "; ".join(
@@ -208,7 +196,7 @@ def evidence_over_time(tests: Sequence[TestStatus], timeline: Timeline, looks: P
         *_alarms(tests, timeline, {"x": x, "color": looks.colour}, y),
         *bar_names,
         height=_EVIDENCE_HEIGHT,
-        datasets=datasets(curves),
+        datasets=curves,
     )
 
 
@@ -239,7 +227,7 @@ def drift_by_batch(tests: Sequence[TestStatus], timeline: Timeline, looks: Palet
         layer("rule", [{"v": 0.0}], style="mark", y=y),
         *bars,
         height=_EVIDENCE_HEIGHT,
-        datasets=datasets(curves),
+        datasets=curves,
     )
 
 
@@ -287,11 +275,8 @@ def _bars(tests: Sequence[TestStatus], y: Spec) -> tuple[list[Spec], list[Spec]]
         rows = [{"v": log_bar / _TEN, "n": f"alarm at {math.exp(log_bar):,.4g}{who}"}]
         below = i + 1 < len(together)
         place: Spec = {"dy": 3, "baseline": "top"} if below else {"dy": -2, "baseline": "bottom"}
-        rules.append(layer("rule", rows, **_DASHED, y=y))
-        names += [
-            layer("text", rows, style=style, align="left", dx=3, **place, x={"value": 0}, y=y, text=channel("n:N"))
-            for style in _ON_CLEAR
-        ]
+        rules.append(layer("rule", rows, **DASHED, y=y))
+        names += _on_clear(rows, align="left", dx=3, **place, x={"value": 0}, y=y)
     return rules, names
 
 
@@ -342,13 +327,13 @@ def sizes_over_time(status: MonitorStatus, timeline: Timeline) -> dict[str, Spec
             layer("line", "batches", style="running", strokeWidth=1.5, x=x, y=y),
             layer("point", "batches", style="point", filled=True, size=30, opacity=1, x=x, y=y, tooltip=tips),
             height=_HEIGHT,
-            datasets=datasets({"batches": rows}),
+            datasets={"batches": rows},
         )
 
     size, at = (channel(f"{field}:Q", title="labels in a set", scale=size_scale) for field in ("s", "v"))
     share = channel("e:Q", title="empty sets", scale=share_scale, axis={"format": "~%"})
     compared = "" if known is None else f", compared with {known:.2f} on the conformal rows"
-    reference = [] if known is None else [layer("rule", [{"v": known}], **_DASHED, y=at)]
+    reference = [] if known is None else [layer("rule", [{"v": known}], **DASHED, y=at)]
     text = f"Mean size of the sets, from {min(sizes):.2f} to {max(sizes):.2f}{compared}."
     empty = f"Share of empty sets, from {min(shares):.1%} to {max(shares):.1%}."
     return {"sizes": draw(text, size, reference), "empty": draw(empty, share, [])}
@@ -363,7 +348,7 @@ def trust_over_time(timeline: Timeline, looks: Palette) -> Spec:
     ends = exact_intervals([span.correct for span in known], [span.labelled for span in known])
     judged = [
         {"x": span.x, "n": span.name, "m": right, "v": span.accuracy, "r": span.labelled, "lo": low, "hi": high}
-        for span, (low, high) in zip(known, filter(None, ends), strict=True)
+        for span, (low, high) in zip(known, ends, strict=True)
     ]
     x = _across(timeline)
     y, low = (channel(f"{field}:Q", title="share", scale={"zero": False}) for field in ("v", "lo"))
@@ -377,5 +362,5 @@ def trust_over_time(timeline: Timeline, looks: Palette) -> Spec:
         layer("line", "batches", strokeWidth=1.5, x=x, y=y, color=looks.colour, strokeDash=looks.dash),
         layer("point", "batches", size=30, opacity=1, x=x, y=y, tooltip=tips, **looks.marks),
         height=_HEIGHT,
-        datasets=datasets({"batches": [*rows, *judged], "judged": judged}),
+        datasets={"batches": [*rows, *judged], "judged": judged},
     )

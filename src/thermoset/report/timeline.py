@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.metrics.laws import Interval, clopper_pearson
+from thermoset.metrics.laws import clopper_pearson
 from thermoset.monitor.status import BatchRecord
 from thermoset.quoting import printable
 from thermoset.report.shell import shorten
@@ -50,13 +50,12 @@ def span_of(batches: tuple[BatchRecord, ...], name: str = "", x: float = 0.0) ->
     return Span(x, name, batches, *counts, coverage, accuracy, size, confidence, empty / max(rows, 1))
 
 
-def exact_intervals(hits: Sequence[int], rows: Sequence[int]) -> list[Interval | None]:
-    """Exact 95% intervals of shares (Clopper and Pearson), None where there are no rows; all at once, which is fast."""
+def exact_intervals(hits: Sequence[int], rows: Sequence[int]) -> list[tuple[float, float]]:
+    """Exact 95% intervals of shares (Clopper and Pearson), NaN where there are no rows; all at once, which is fast."""
     if not rows:
         return []
-    low, high = clopper_pearson(hits, rows)
-    ends = zip(np.atleast_1d(low).tolist(), np.atleast_1d(high).tolist(), strict=True)
-    return [Interval(*pair) if n else None for pair, n in zip(ends, rows, strict=True)]
+    low, high = np.where(np.array(rows) > 0, clopper_pearson(hits, rows), np.nan).tolist()
+    return list(zip(low, high, strict=True))
 
 
 class Timeline:
