@@ -111,6 +111,11 @@ class CoverageTable(Brief, AsTable):
         low = np.flatnonzero((self.p_holm < SIGNIFICANCE) & (self.coverage < self.promised))
         return low[np.argsort(self.p_holm[low], kind="stable")]
 
+    @property
+    def order(self) -> list[int]:
+        """Places of the entries, the least covered first, those without rows last."""
+        return list(np.lexsort((self.p_value, np.nan_to_num(self.coverage, nan=2.0))).tolist())
+
     def at(self, places: Ints) -> "CoverageTable":
         """Some of the entries, with p-values that are still adjusted for all."""
         return replace(self, **{name: getattr(self, name)[places] for name in _COLUMNS})
@@ -134,7 +139,6 @@ class CoverageTable(Brief, AsTable):
 
     def named_table(self, one: str, many: str, names: tuple[str, ...] | None = None) -> TextTable:
         """The same for entries that are called `one` and have names."""
-        order = np.lexsort((self.p_value, np.nan_to_num(self.coverage, nan=2.0))).tolist()
         lines = [
             (
                 printable(names[i]) if names else str(self.index[i]),
@@ -144,7 +148,7 @@ class CoverageTable(Brief, AsTable):
                 f"{self.low[i]:.3f} to {self.high[i]:.3f}" if self.rows[i] else "-",
                 number(self.p_holm[i], ".2g"),
             )
-            for i in order
+            for i in self.order
         ]
         title = f"Coverage{' of ' if many else ''}{many}, promised: {self.promised:g}"
         if self.law == "binomial" and many:

@@ -9,9 +9,8 @@ import numpy as np
 
 from thermoset.monitor.status import PLURALS, MonitorStatus
 from thermoset.quoting import printable
-from thermoset.report.monitor_charts import is_cut, log_evidence, monitor_charts
+from thermoset.report.monitor_charts import Timeline, exact_intervals, is_cut, log_evidence, monitor_charts, span_of
 from thermoset.report.shell import along, bar_start, fill_template, markup, number, shorten, write_html
-from thermoset.report.timeline import Timeline, exact_intervals, span_of
 from thermoset.report.words import monitor_words, with_symbols
 
 _MOST_PARTS, _MOST_BATCHES = 1000, 500  # lines of the tables; more would make the page too large to be sent

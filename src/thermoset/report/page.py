@@ -115,9 +115,8 @@ class _Covered(NamedTuple):
 
 
 def _coverage_record(table: CoverageTable, name: Callable[[int], str], sizes: Floats) -> _Covered:
-    order = np.lexsort((table.p_value, np.nan_to_num(table.coverage, nan=2.0))).tolist()
     start = bar_start(table.low)
-    return _Covered(table, order, set(table.under_covered.tolist()), name, sizes, start, partial(along, start))
+    return _Covered(table, table.order, set(table.under_covered.tolist()), name, sizes, start, partial(along, start))
 
 
 def _groups(report: Report) -> _Covered | None:
