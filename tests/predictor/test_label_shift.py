@@ -13,7 +13,7 @@ from law import generated
 from thermoset.calibration import probabilities
 from thermoset.errors import CoverageWarning, FileFormatError, InputError
 from thermoset.predictor.document import checksum_of, read_document, write_document
-from thermoset.predictor.label_shift import read_priors, require_shiftable, shares_of, source_counts
+from thermoset.predictor.label_shift import read_priors, shares_of, shiftable_scores, source_counts
 from thermoset.predictor.stored import Thresholds
 
 LOGITS, LABELS = generated(1200, 4, signal=0.0)
@@ -203,12 +203,12 @@ def test_predictors_that_cannot_be_shifted(parameters, because):
 def test_protected_classes_and_groups_cannot_be_shifted(predictor):
     made = predictor.document_.change(recipe=predictor.document_.recipe.change(alpha="0.05"))
     with pytest.raises(InputError, match=r"raised to that of alpha = 0\.05"):
-        require_shiftable(made)
+        shiftable_scores(made)
     grouped = ts.Logits(ROWS.logits, ROWS.labels, groups=["a", "b"] * 400)
     with pytest.raises(InputError, match="grouping='group' cannot be shifted"):
         ts.TwoTemperaturePredictor("lac", prefer="small", grouping="group").fit(grouped).shifted(priors=TARGET)
     with pytest.raises(InputError, match="without the label scores"):
-        require_shiftable(predictor.document_.change(scores=None))
+        shiftable_scores(predictor.document_.change(scores=None))
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,8 @@ from pages import HOSTILE, is_rounded
 from parts import require
 from thermoset.errors import InputError
 from thermoset.report import build_monitor_page, write_monitor_page
-from thermoset.report.monitor_charts import monitor_charts
+from thermoset.report.monitor_charts import Timeline, monitor_charts
 from thermoset.report.over_time import headline
-from thermoset.report.timeline import Timeline
 
 for module in ("vl_convert", "jinja2"):
     require(module, "report")

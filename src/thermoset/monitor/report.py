@@ -111,6 +111,11 @@ class CoverageTable(Brief, AsTable):
         low = np.flatnonzero((self.p_holm < SIGNIFICANCE) & (self.coverage < self.promised))
         return low[np.argsort(self.p_holm[low], kind="stable")]
 
+    @property
+    def order(self) -> list[int]:
+        """Places of the entries, the least covered first, those without rows last."""
+        return list(np.lexsort((self.p_value, np.nan_to_num(self.coverage, nan=2.0))).tolist())
+
     def at(self, places: Ints) -> "CoverageTable":
         """Some of the entries, with p-values that are still adjusted for all."""
         return replace(self, **{name: getattr(self, name)[places] for name in _COLUMNS})
@@ -134,7 +139,6 @@ class CoverageTable(Brief, AsTable):
 
     def named_table(self, one: str, many: str, names: tuple[str, ...] | None = None) -> TextTable:
         """The same for entries that are called `one` and have names."""
-        order = np.lexsort((self.p_value, np.nan_to_num(self.coverage, nan=2.0))).tolist()
         lines = [
             (
                 printable(names[i]) if names else str(self.index[i]),
@@ -144,7 +148,7 @@ class CoverageTable(Brief, AsTable):
                 f"{self.low[i]:.3f} to {self.high[i]:.3f}" if self.rows[i] else "-",
                 number(self.p_holm[i], ".2g"),
             )
-            for i in order
+            for i in self.order
         ]
         title = f"Coverage{' of ' if many else ''}{many}, promised: {self.promised:g}"
         if self.law == "binomial" and many:
@@ -310,7 +314,7 @@ class CheckReport(AsTable):
         if kind and clusters and clusters.tested > 1:
             sentences.append(clusters.sentence(kind.units))
         if groups and ("groups" in self.fail_on or (kind and kind.of_rows and groups.tested > 1)):
-            sentences.append(self._group_sentence)
+            sentences.append(self.group_sentence)
         if "classes" in self.fail_on or (kind and kind.each_class):
             sentences.append(self.classes.sentence("classes", self.class_names and [*map(repr, self.class_names)]))
         if "confidence" in self.fail_on:
@@ -337,11 +341,12 @@ class CheckReport(AsTable):
                 "weighted rows: the expected range given here is approximate, and applies to rows like those the "
                 "weights were made for."
             )
-        notes, broken = (answers, confidence, weights, self._group_sentence, parts), self.broken
+        notes, broken = (answers, confidence, weights, self.group_sentence, parts), self.broken
         return tuple(note for note in notes if note and note not in broken)
 
     @property
-    def _group_sentence(self) -> str | None:
+    def group_sentence(self) -> str | None:
+        """Which groups of rows are significantly below 1 - alpha; None if there are none."""
         names = self.group_names and [*map(repr, self.group_names)]
         return None if self.groups is None else self.groups.sentence("groups", names)
 

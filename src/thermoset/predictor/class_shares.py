@@ -28,9 +28,9 @@ from thermoset.predictor.label_shift import (
     LEAST_SHARE,
     LabelShift,
     read_priors,
-    scores_and_labels,
     share_ends,
     shares_of,
+    shiftable_scores,
 )
 from thermoset.rows import Progress, sum_rows
 from thermoset.uniforms import stream, trial_keys
@@ -364,7 +364,7 @@ def _solve(
 
 def make_shift(made: "Document", given: Any) -> LabelShift:
     """The shift of a predictor to given shares (see `read_priors`) or estimated ones (a `PriorEstimate`)."""
-    _, labels = scores_and_labels(made)
+    labels = shiftable_scores(made).labels
     source = shares_of(np.bincount(labels, minlength=made.n_classes))
     estimate = given if isinstance(given, PriorEstimate) else None
     if estimate is not None and not np.array_equal(estimate.source, source):

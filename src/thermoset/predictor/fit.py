@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -131,7 +132,7 @@ def fit_split_document(
             f"calibration and conformal rows must be of one kind; got {kinds[0]} and {kinds[1]}. Make both in the same "
             "way, by Logits or by Logits.from_probabilities."
         )
-    rule = AnswerRequest.of(asked, calibration, conformal, options)
+    rule = read_answer(asked, calibration, conformal, options)
     parts = 1 if how == "temperature" else 2
     with rows_of_user(numbers):
         learned = calibrate(calibration, how, asked.objective, asked.random_state, part_of(progress, 0, parts))
@@ -139,8 +140,8 @@ def fit_split_document(
     candidates = tuple(learn_from(recipe, corrected[0]).announce(calibration)[0] for recipe in candidates)
     answers, (shown, pool) = None, corrected
     if rule is not None:
-        proposal = rule.propose(corrected[0], learned, len(conformal))
-        answers, some = prove_answers(proposal, corrected[1], float(scaler.temperature_), rule)
+        proposal = propose_answers(rule[0], corrected[0], learned, len(conformal), asked.random_state)
+        answers, some = prove_answers(proposal, corrected[1], float(scaler.temperature_), *rule)
         left = np.flatnonzero(top_odds(shown, float(scaler.temperature_))[0] < answers.claim.threshold)
         shown, pool = shown.take(left) if len(left) >= _FEWEST_LEFT else shown, pool.take(some)
     choice = choose(
@@ -215,59 +216,36 @@ def fit_split_document(
     if answers is not None:
         document, seen = _look_at_answers(document, conformal, options)
         measures = (*measures, *coverage_measures(behind, recipe.alpha), *seen)
-    document = document.change(measures=(*_unless_in_doubt(measures, signs), *_undecided(sets, conformal, options)))
     _warn_of_classes(document, calibration, conformal)
-    return _with_shares(document, corrected[1], sets)
+    return _complete(document, measures, sets, (conformal, corrected[1]), options)
 
 
 # ---- answers ---------------------------------------------------------------------------------------------------------
 
 
-class AnswerRequest(NamedTuple):
-    """What `answer=` and `review=` ask for."""
-
-    error: str
-    review_above: int | None
-    seed: int
-
-    @classmethod
-    def of(
-        cls, asked: "TwoTemperaturePredictor", calibration: Logits, conformal: Logits, options: RowOptions
-    ) -> "AnswerRequest | None":
-        """Read them, and refuse what they do not go with."""
-        if asked.answer is None:
-            if asked.review is not None:
-                raise InputError("review= needs answer=: without it nobody answers alone. Pass answer='error<=0.02'.")
-            return None
-        bound = read_error(asked.answer)
-        reasons = {
-            f"grouping={asked.grouping!r}: its thresholds are not those of one rule": asked.grouping is not None,
-            "weights: a certified error needs rows that all count the same": options.weights is not None,
-            f"prefer={asked.prefer!r}: it looks at the conformal rows, which must prove the answers": (
-                asked.prefer.strip().startswith(("protect", "classes", "groups"))
-            ),
-            "rows of largest logits: the odds of the top label need all classes": (
-                tops_of(calibration) is not None or tops_of(conformal) is not None
-            ),
-        }
-        if refused := [reason for reason, so in reasons.items() if so]:
-            raise InputError(f"answer= does not go with {refused[0]}. Omit one of the two.")
-        check_rows_for(bound, 1 - exact_level(CONFIDENCE), len(conformal), "conformal rows")
-        return cls(format_bound(bound), read_review(asked.review), asked.random_state)
-
-    def propose(self, calibration: Logits, learned: Calibration, n_conformal: int) -> Proposal:
-        """Thresholds on the log-odds of the top label, and where to start, from the calibration rows alone.
-
-        Thresholds are a little below the log-odds of a row: other engines round differently, and must cut where we do.
-        """
-        odds = top_odds(calibration, learned.scaler.temperature_)
-        kept = learned.confidence_map
-        confidence = 1.0 / (1.0 + np.exp(-odds[0])) if kept is None else kept.confidence(odds)
-        right = top_labels(calibration) == calibration.require_labels("answer")
-        bound, delta = read_error(f"error<={self.error}"), 1 - exact_level(CONFIDENCE)
-        found = propose(odds[0], right, 1.0 - confidence, TRUST, bound, delta, n_conformal, self.seed)
-        at = found.thresholds
-        return found._replace(thresholds=np.where(np.isfinite(at), at - _BELOW * np.maximum(1.0, np.abs(at)), at))
+def read_answer(
+    asked: "TwoTemperaturePredictor", calibration: Logits, conformal: Logits, options: RowOptions
+) -> tuple[str, int | None] | None:
+    """The error that `answer=` allows and the size that `review=` names; refused with what they do not go with."""
+    if asked.answer is None:
+        if asked.review is not None:
+            raise InputError("review= needs answer=: without it nobody answers alone. Pass answer='error<=0.02'.")
+        return None
+    bound = read_error(asked.answer)
+    reasons = {
+        f"grouping={asked.grouping!r}: its thresholds are not those of one rule": asked.grouping is not None,
+        "weights: a certified error needs rows that all count the same": options.weights is not None,
+        f"prefer={asked.prefer!r}: it looks at the conformal rows, which must prove the answers": (
+            asked.prefer.strip().startswith(("protect", "classes", "groups"))
+        ),
+        "rows of largest logits: the odds of the top label need all classes": (
+            tops_of(calibration) is not None or tops_of(conformal) is not None
+        ),
+    }
+    if refused := [reason for reason, so in reasons.items() if so]:
+        raise InputError(f"answer= does not go with {refused[0]}. Omit one of the two.")
+    check_rows_for(bound, 1 - exact_level(CONFIDENCE), len(conformal), "conformal rows")
+    return format_bound(bound), read_review(asked.review)
 
 
 def read_review(review: object) -> int | None:
@@ -280,8 +258,24 @@ def read_review(review: object) -> int | None:
     return int(number)
 
 
+def propose_answers(
+    error: str, calibration: Logits, learned: Calibration, n_conformal: int, random_state: int
+) -> Proposal:
+    """Thresholds on the log-odds of the top label, and where to start, from the calibration rows alone.
+
+    Thresholds are a little below the log-odds of a row: other engines round differently, and must cut where we do.
+    """
+    odds, kept = top_odds(calibration, learned.scaler.temperature_), learned.confidence_map
+    confidence = 1.0 / (1.0 + np.exp(-odds[0])) if kept is None else kept.confidence(odds)
+    right = top_labels(calibration) == calibration.require_labels("answer")
+    bound, delta = Fraction(error), 1 - exact_level(CONFIDENCE)
+    found = propose(odds[0], right, 1.0 - confidence, TRUST, bound, delta, n_conformal, random_state)
+    at = found.thresholds
+    return found._replace(thresholds=np.where(np.isfinite(at), at - _BELOW * np.maximum(1.0, np.abs(at)), at))
+
+
 def prove_answers(
-    proposal: Proposal, conformal: Logits, temperature: float, rule: AnswerRequest
+    proposal: Proposal, conformal: Logits, temperature: float, error: str, review_above: int | None
 ) -> tuple[StoredAnswers, Ints]:
     """The rule that conformal rows prove, and the numbers of those that set the threshold of sets.
 
@@ -289,11 +283,11 @@ def prove_answers(
     """
     g = top_odds(conformal, temperature)[0]
     right = top_labels(conformal) == conformal.require_labels("answer")
-    claim = prove(proposal, g, right, rule.error, CONFIDENCE)
+    claim = prove(proposal, g, right, error, CONFIDENCE)
     if not claim.met:
         warnings.warn(claim.sentence, BudgetWarning, stacklevel=5)
     some = np.flatnonzero(g < claim.threshold) if claim.threshold > -np.inf else np.arange(len(g))
-    return StoredAnswers.of(claim, proposal, rule.review_above, kinds_of(g[some], right[some], claim)), some
+    return StoredAnswers.of(claim, proposal, review_above, kinds_of(g[some], right[some], claim)), some
 
 
 def _fields_of_answers(found: StoredAnswers, sets: ConformalClassifier) -> dict[str, Any]:
@@ -442,9 +436,9 @@ def recalibrate_document(old: Document, conformal: Logits, options: RowOptions) 
     if (rule := old.answers) is not None:
         if options.weights is not None:
             raise InputError("a predictor that answers rows alone cannot be recalibrated with weights. Omit them.")
-        wanted = AnswerRequest(rule.claim.error, rule.review_above, old.recipe.random_state)
-        check_rows_for(read_error(f"error<={wanted.error}"), rule.claim.delta, len(conformal), "rows")
-        answers, some = prove_answers(rule.proposal, corrected, old.temperature, wanted)
+        error = rule.claim.error
+        check_rows_for(Fraction(error), rule.claim.delta, len(conformal), "rows")
+        answers, some = prove_answers(rule.proposal, corrected, old.temperature, error, rule.review_above)
         pool, pool_options = corrected.take(some), options.take(some, len(conformal))
     signs = judge_rows(conformal)
     with without_judging():
@@ -475,8 +469,7 @@ def recalibrate_document(old: Document, conformal: Logits, options: RowOptions) 
     if answers is not None:
         new, seen_there = _look_at_answers(new, conformal, options)
         measures = [*(one for one in old.measures if one.name in OF_CONFIDENCE), *law, *seen_there]
-    new = new.change(measures=(*_unless_in_doubt(measures, signs), *_undecided(sets, conformal, options)))
-    return _with_shares(new, corrected, sets)
+    return _complete(new, measures, sets, (conformal, corrected), options)
 
 
 def in_doubt(document: Document, signs: str) -> Document:
@@ -498,12 +491,25 @@ def _unless_in_doubt(measures: Iterable[Measure], signs: str) -> list[Measure]:
     return [one for one in measures if not signs or one.name != "coverage"]
 
 
-def _with_shares(document: Document, conformal: Logits, fitted: ConformalClassifier) -> Document:
-    """The document with what class shares are estimated from, where it can be made for other ones."""
-    found, shares = fitted.calibration_, None
+def _complete(
+    document: Document,
+    measures: Iterable[Measure],
+    fitted: ConformalClassifier,
+    rows: tuple[Logits, Logits],
+    options: RowOptions,
+) -> Document:
+    """The document with its measures, and with what class shares are estimated from where it can be shifted.
+
+    `rows` are the conformal rows, as they come and corrected.
+    """
+    (conformal, corrected), found, shares = rows, fitted.calibration_, None
+    kept = _unless_in_doubt(measures, document.provenance.training_signs)
+    if tops_of(conformal) is not None:  # sets with labels that are in only because rows which are not whole do not tell
+        share = float(fitted.undecided(conformal, **options._asdict()).mean())
+        kept.append(Measure(name=UNDECIDED, value=share))
     if document.is_plain and found.grouping is None and found.weights is None and document.answers is None:
-        shares = learn_shares(conformal, document.temperature, found.scores, document.recipe.random_state)
-    return document.change(shares=shares)
+        shares = learn_shares(corrected, document.temperature, found.scores, document.recipe.random_state)
+    return document.change(measures=tuple(kept), shares=shares)
 
 
 def _still_true(old: Document, law: list[Measure], weighted: bool) -> list[Measure]:
@@ -529,11 +535,3 @@ def at_level(known: Inference, alpha: Alpha) -> Document:
     law = [] if old.is_weighted or old.training_signs else coverage_measures(old.pool_sizes.tolist(), alpha)
     measures = *(one for one in old.measures if one.name in OF_CONFIDENCE), *law
     return old.change(alpha=text, recipe=old.recipe.change(alpha=text), sizes=(), measures=measures)
-
-
-def _undecided(fitted: ConformalClassifier, conformal: Logits, options: RowOptions) -> tuple[Measure, ...]:
-    """Share of conformal rows whose set holds labels only because rows that are not whole do not tell."""
-    if tops_of(conformal) is None:
-        return ()
-    share = float(fitted.undecided(conformal, **options._asdict()).mean())
-    return (Measure(name=UNDECIDED, value=share),)

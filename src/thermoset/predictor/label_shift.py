@@ -15,7 +15,7 @@ import numpy as np
 
 from thermoset.arrays import Floats, Ints, Pairs
 from thermoset.bounds import MOST_HELD
-from thermoset.conformal.calibration_scores import Pools, Weights
+from thermoset.conformal.calibration_scores import CalibrationScores, Pools, Weights
 from thermoset.conformal.recipe import name_some
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.levels import Alpha
@@ -124,10 +124,10 @@ def shares_of(counts: Ints) -> Floats:
 
 def shift_document(made: "Document", shift: LabelShift) -> "Document":
     """The document for these shares, without what was measured under others."""
-    scores, labels = scores_and_labels(made)
-    endless = np.flatnonzero(np.isposinf(shift.thresholds(scores, labels, made.alpha).real))
+    found = shiftable_scores(made)
+    endless = np.flatnonzero(np.isposinf(shift.thresholds(found.scores, found.labels, made.alpha).real))
     if len(endless):
-        named = name_some(endless, made.classes, np.bincount(labels, minlength=made.n_classes))
+        named = name_some(endless, made.classes, np.bincount(found.labels, minlength=made.n_classes))
         warnings.warn(
             f"{len(endless):,} of {made.n_classes:,} classes have too few conformal rows for a finite threshold under "
             f"these class shares, so they are in every set: {named}. Recalibrate on more rows of these classes.",
@@ -139,11 +139,11 @@ def shift_document(made: "Document", shift: LabelShift) -> "Document":
 
 def source_counts(made: "Document") -> Ints:
     """Conformal rows of each class, (C,)."""
-    return np.bincount(scores_and_labels(made)[1], minlength=made.n_classes)
+    return np.bincount(shiftable_scores(made).labels, minlength=made.n_classes)
 
 
-def require_shiftable(made: "Document") -> None:
-    """Refuse, in one line, a predictor that cannot be made for other class shares."""
+def shiftable_scores(made: "Document") -> CalibrationScores:
+    """The scores of the conformal rows; refused, in one line, where they cannot be weighted for other class shares."""
     grouping = made.grouping
     if made.answers is not None:
         raise InputError(
@@ -170,14 +170,7 @@ def require_shiftable(made: "Document") -> None:
             f"this predictor cannot be shifted: its threshold was raised to that of alpha = {made.recipe.alpha} to "
             "protect classes. Fit with prefer='even' or 'small'."
         )
-    made.calibration_scores()  # which says why there are none
-
-
-def scores_and_labels(made: "Document") -> tuple[Pairs, Ints]:
-    """The scores and labels of the conformal rows; refused where they cannot be weighted."""
-    require_shiftable(made)
-    found = made.calibration_scores()
-    return found.scores, found.labels
+    return made.calibration_scores()  # which says why there are none
 
 
 # ---- shares that a user gives ----------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ MOST_KEYS = 32_768
 N_KEYS = 1 << 48
 """How many keys there are; see `data.row_keys`."""
 
+_PIECE = 1 << 20  # keys that are compared at once: `isin` takes several times their room
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -65,8 +66,7 @@ class KeySample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     def of(cls, keys: Keys, most: int = MOST_KEYS) -> "KeySample":
         """What is kept of the keys of rows."""
         bound = min(N_KEYS, N_KEYS * 4 * most // max(len(keys), 1) + 1)  # more than are kept: some are shared
-        looked_at = [some[some < bound] for some in _pieces(keys)]
-        each, times = np.unique(np.concatenate([np.empty(0, np.uint64), *looked_at]), return_counts=True)
+        each, times = np.unique(keys[keys < bound], return_counts=True)
         alone = each[times == 1]
         # The first key that is not kept, itself no part of the sample: so the estimate has no bias.
         below = bound if len(alone) <= most else int(alone[most])
@@ -82,7 +82,8 @@ class KeySample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         from scipy.special import betainc  # noqa: PLC0415 - loading and predicting do without
 
         kept = self.numbers()
-        same = np.concatenate([np.empty(0, np.uint64), *(some[np.isin(some, kept)] for some in _pieces(keys))])
+        pieces = (keys[start : start + _PIECE] for start in range(0, len(keys), _PIECE))
+        same = np.concatenate([np.empty(0, np.uint64), *(some[np.isin(some, kept)] for some in pieces)])
         seen, n_keys = len(same), int(np.isin(kept, same).sum())
         # Matched keys and pairs are about Poisson, with means in the ratio 2 m / n to 1: given their sum, binomial.
         ratio = 2 * len(keys) / max(n_rows - 1, 1)
@@ -102,10 +103,6 @@ class KeySample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         keys = self.numbers()
         ascend = bool((keys[1:] > keys[:-1]).all()) and (not len(keys) or int(keys[-1]) < self.below)
         yield not ascend, "row keys must increase and stay below their bound"
-
-
-def _pieces(keys: Keys) -> Iterator[Keys]:
-    return (keys[start : start + (1 << 20)] for start in range(0, len(keys), 1 << 20))
 
 
 class RowKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -31,6 +31,7 @@ from thermoset.io.roles import checked_columns
 from thermoset.io.source import BLOCK_BYTES, LogitBlocks
 from thermoset.predictor.sets import ACTIONS
 from thermoset.quoting import printable, quoted
+from thermoset.rows import Progress
 
 if TYPE_CHECKING:
     from thermoset.predictor.predictor import TwoTemperaturePredictor
@@ -206,9 +207,8 @@ def predict_shards(
         sizes = [_size_and_time(job.source)[0] for job in pending]
         n_bytes, total = 0, sum(sizes)
 
-        def within(rows: int, n_rows: int | None) -> None:  # the file that is being predicted
-            if n_rows:
-                tell(n_bytes + sizes[len(done) - found] * rows // n_rows, total)
+        def within(rows: int, n_rows: int) -> None:  # the file that is being predicted
+            tell(n_bytes + sizes[len(done) - found] * rows // n_rows, total)
 
         here = (predict_shard(predictor, job, within) for job in pending)
         with _journal(folder, jobs, asked, done) as note:
@@ -326,13 +326,11 @@ def _journal(
 # --- one file -------------------------------------------------------------------------------------------------------
 
 
-def predict_shard(
-    predictor: "TwoTemperaturePredictor", job: ShardJob, progress: Callable[[int, int | None], None] | None = None
-) -> ShardDone:
+def predict_shard(predictor: "TwoTemperaturePredictor", job: ShardJob, progress: Progress | None = None) -> ShardDone:
     """Predict one file: its predictions appear complete, or not at all.
 
     It needs nothing but its arguments, which can be pickled, and the two files: it can run in another process or on
-    another machine that has them. `progress` gets the rows done and their number, None where only the end tells.
+    another machine that has them. `progress` gets the rows done and their number.
     """
     rows = undecided = 0
     reading, document = job.reading, predictor.document_

@@ -349,7 +349,7 @@ class TwoTemperaturePredictor(Estimator):
         require_fitted(self)
         if (target is None) == (priors is None):
             raise InputError("pass either target rows or their class shares (priors=), not both.")
-        package.label_shift.require_shiftable(self.document_)  # before the work
+        package.label_shift.shiftable_scores(self.document_)  # refused before the work
         given = self.estimate_priors(target) if priors is None else priors
         other = copy(self)
         other._adopt(

@@ -255,21 +255,17 @@ class Inference:
         """Sets of all rows, (n, C)."""
         if self.answers is not None:
             return self.decide(data, ids, weights)[0]
-        sets: Bools = self._predict(predict_sets, data, ids, weights)
-        return sets
+        return np.asarray(self._predict(predict_sets, data, ids, weights))
 
     def undecided(self, data: Logits, ids: Any = None, weights: Any = None) -> Bools:
         """Rows (n,) with labels that are in because rows which are not whole do not tell."""
-        undecided: Bools = self._predict(undecided_rows, data, ids, weights)
-        return undecided
+        return np.asarray(self._predict(undecided_rows, data, ids, weights))
 
     def sizes(self, data: Logits, ids: Any = None, weights: Any = None) -> Ints:
         """Set sizes (n,); the sets are not formed where a threshold serves all classes."""
         if self.answers is not None:
-            counts: Ints = np.count_nonzero(self.sets(data, ids, weights), axis=1).astype(np.int64)
-            return counts
-        sizes: Ints = self._predict(predict_sizes, data, ids, weights)
-        return sizes
+            return np.asarray(np.count_nonzero(self.sets(data, ids, weights), axis=1), dtype=np.int64)
+        return np.asarray(self._predict(predict_sizes, data, ids, weights))
 
     def actions(self, data: Logits, ids: Any = None, weights: Any = None) -> Ints:
         """What is done with each row, (n,), as places in `ACTIONS`; refused without an answer rule."""

@@ -6,12 +6,11 @@ They are self-contained HTML, made from numbers that are collected first.
 `record`            every number of the page, in one frozen record
 `build`             collects the record from the public functions; which rows may judge; what the sets look like
 `page`              the page of a report: its numbers put into a template
-`timeline`          batches along an axis of time
 `over_time`         the page over time of `thermoset.monitor`, and its headline
 `vega`              what charts are put together from: Vega-Lite as plain dicts, and how curves look
 `charts`            the charts of the report: trade-off, alternatives, calibration
 `set_charts`        those of its sets: classes, groups, parts of the rows, sizes
-`monitor_charts`    the charts of the page over time
+`monitor_charts`    batches along an axis of time, and the charts of the page over time
 `words`             what the words of the pages mean, and the glossary
 `shell`             what every page needs: numbers, templates, and the libraries it draws with, in one file
 ==================  ===================================================================================

@@ -12,12 +12,12 @@ from thermoset.metrics import METRICS
 from thermoset.report.record import NamedSetting, Reliability, Report, RiskPoint
 from thermoset.report.set_charts import HEAT_STRIP_FROM, group_chart, label_pairs, part_charts, set_sizes, strip
 from thermoset.report.vega import (
+    DASHED,
     Palette,
     Rows,
     Spec,
     channel,
     chart,
-    datasets,
     layer,
     legend_data,
     score_palette,
@@ -33,8 +33,6 @@ TRADE_OFF = {name: METRICS[name].heading for name in ("avg_size", "top_coverage_
 
 FIFTHS = ("least", "2nd", "3rd", "4th", "most")
 """Fifths of the rows by confidence."""
-
-_DASHED = {"style": "mark", "strokeDash": [4, 4]}
 
 
 def all_charts(report: Report) -> dict[str, Spec]:
@@ -132,7 +130,7 @@ def trade_off(report: Report, metric: str, looks: Palette) -> Spec:
         layer("rule", [{"z": 0.0}], pointer, style="pointer", x=x),
         layer("point", "curves", [at_level], size=40, filled=True, x=x, y=y, color=looks.colour, opacity=seen),
         height=220,
-        datasets=datasets({"curves": _curves(report, metric)}),
+        datasets={"curves": _curves(report, metric)},
         params=[{"name": name, "value": value} for name, value in signals.items()],
     )
 
@@ -235,7 +233,7 @@ def size_gap(report: Report, looks: Palette) -> Spec:
         layer("point", chosen, size=220, strokeWidth=2.5, style="chosen", x=x, y=y),
         layer("text", chosen, dx=14, dy=-12, style="chosentext", x=x, y=y, text=channel("n:N")),
         height=340,
-        datasets=datasets({"points": rows}),
+        datasets={"points": rows},
     )
 
 
@@ -281,17 +279,16 @@ def frontier(report: Report, metric: Front, looks: Palette) -> Spec:
     tips += [tip(name, title) for name, title in titles.items()]
     weight, area = when("datum.n !== ''", 2, 0.8), when("datum.n !== ''", 110, 28)
     joined = [{"s": at.size, "v": getattr(at, metric)} for at in front([one.outlook for one in shown], metric)]
+    look = {"color": looks.colour, "strokeWidth": weight}
     layers = [
         layer("line", joined, style="mark", strokeWidth=1, x=x("s"), y=y("v"), order=channel("s:Q")),
-        layer("rule", rows, x=x("s"), y=y("lo"), y2=channel("hi"), color=looks.colour, strokeWidth=weight),
-        layer(
-            "rule", rows, clip=True, x=x("left"), x2=channel("right"), y=y("v"), color=looks.colour, strokeWidth=weight
-        ),
+        layer("rule", rows, x=x("s"), y=y("lo"), y2=channel("hi"), **look),
+        layer("rule", rows, clip=True, x=x("left"), x2=channel("right"), y=y("v"), **look),
     ]
     edge = across.value(1 - _FOR_NAMES)
     if target is not None:  # as far as its name
         line = [{"v": target, "left": across.value(0), "e": edge}]
-        layers.append(layer("rule", line, **_DASHED, x=x("left"), x2=channel("e"), y=y("v")))
+        layers.append(layer("rule", line, **DASHED, x=x("left"), x2=channel("e"), y=y("v")))
 
     named = {_short(one): one for one in shown if one.names}
     points = {name: (one.outlook.size, getattr(one.outlook, metric)) for name, one in named.items()}
@@ -358,23 +355,15 @@ def empty_by_confidence(settings: Sequence[NamedSetting]) -> Spec:
         for one in settings
         for fifth, share in zip(FIFTHS, one.misses.empty, strict=True)
     ]
+    x = channel("f:N", title="fifths of the rows, by confidence", sort=list(FIFTHS), axis={"labelAngle": 0})
+    y = channel("v:Q", title="empty sets", axis={"format": "~%"})
+    scale = {"domain": names, "range": colours[-len(names) :]}
+    colour = channel("w:N", title=None, scale=scale, legend={"orient": "top", "labelLimit": 300})
+    tips = [channel("w:N", title="sets"), channel("f:N", title="confidence"), tip("v", "empty", ".1%")]
     said = "; ".join(f"{one.name}: {', '.join(f'{share:.1%}' for share in one.misses.empty)}" for one in settings)
     return chart(
         f"Empty sets by fifths of the rows, from the least to the most confident. {said}.",
-        layer(
-            "bar",
-            rows,
-            x=channel("f:N", title="fifths of the rows, by confidence", sort=list(FIFTHS), axis={"labelAngle": 0}),
-            xOffset=channel("w:N", sort=names),
-            y=channel("v:Q", title="empty sets", axis={"format": "~%"}),
-            color=channel(
-                "w:N",
-                title=None,
-                scale={"domain": names, "range": colours[-len(names) :]},
-                legend={"orient": "top", "labelLimit": 300},
-            ),
-            tooltip=[channel("w:N", title="sets"), channel("f:N", title="confidence"), tip("v", "empty", ".1%")],
-        ),
+        layer("bar", rows, x=x, xOffset=channel("w:N", sort=names), y=y, color=colour, tooltip=tips),
         height=200,
     )
 
@@ -403,7 +392,7 @@ def reliability(calibration: Reliability) -> Spec:
         f"ECE {bins.ece:.4f}. The numbers are in the table below.",
         layer("bar", rows, style="bar", x=x, x2=channel("hi"), y=y, y2={"datum": 0}, tooltip=tips),
         layer("rule", rows, style="gap", strokeWidth=6, x=at, y=y, y2=channel("c"), tooltip=tips),
-        layer("line", diagonal, **_DASHED, x=at, y=channel("d:Q", title="accuracy", scale=_UNIT)),
+        layer("line", diagonal, **DASHED, x=at, y=channel("d:Q", title="accuracy", scale=_UNIT)),
         height=230,
     )
 
@@ -435,7 +424,7 @@ def risk_coverage(points: tuple[RiskPoint, ...], bound: float, share: float | No
         f"Errors among answered rows by the share that is answered; at most {bound:g} is claimed, {where}.",
         layer("area", rows, style="band", x=x, y=low, y2=channel("hi")),
         layer("line", rows, style="running", x=x, y=y, tooltip=tips),
-        layer("rule", [{"b": bound}], **_DASHED, y=channel("b:Q")),
+        layer("rule", [{"b": bound}], **DASHED, y=channel("b:Q")),
         *([] if share is None else [layer("rule", [{"s": share}], style="mark", x=channel("s:Q"))]),
         height=230,
     )

@@ -3,14 +3,18 @@
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
+from datetime import UTC, datetime
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from thermoset.metrics.laws import clopper_pearson
 from thermoset.monitor.evidence import confidence_sequence
 from thermoset.monitor.status import BatchRecord, MonitorStatus, TestStatus
-from thermoset.report.timeline import Timeline, exact_intervals
-from thermoset.report.vega import Palette, Rows, Spec, channel, chart, datasets, layer, legend_data, series_palette, tip
+from thermoset.quoting import printable
+from thermoset.report.shell import shorten
+from thermoset.report.vega import DASHED, Palette, Rows, Spec, channel, chart, layer, legend_data, series_palette, tip
 
 LABELLED, UNLABELLED = ("under", "over"), ("size", "confidence")
 """Tests with a curve: those that need labels, and those that do not."""
@@ -18,12 +22,125 @@ LABELLED, UNLABELLED = ("under", "over"), ("size", "confidence")
 AGREEMENT = ("mean confidence at T*", "accuracy")
 """Curves of the chart that compares what the model claims with what is true."""
 
-_ON_CLEAR = ("halo", "markname")  # a name that lines may run through is drawn twice: first as a clear ground
-_DASHED = {"style": "mark", "strokeDash": [4, 4]}
 _HEIGHT = 230
 _TICKS = 12  # numbers below an axis
 _LINE = 14  # pixels of a line of names above a panel
 _NAME = channel("n:N", title="batch")
+_MOST_SPANS = 120  # points of a chart that can still be distinguished
+_MOST_STEPS = 500  # points of a line; more cannot be seen
+
+
+# ---- batches along an axis: by time where every batch has one, else by number ----------------------------------------
+
+
+class Span(NamedTuple):
+    """A batch, or several that follow each other, as one point of a chart; shares of labels are None without labels.
+
+    `x` is its place on the axis: milliseconds since 1970, or the number of the batch.
+    """
+
+    x: float
+    name: str
+    batches: tuple[BatchRecord, ...]
+    rows: int
+    labelled: int
+    hits: int
+    correct: int
+    coverage: float | None
+    accuracy: float | None
+    mean_size: float
+    mean_confidence: float
+    empty_share: float
+
+
+def span_of(batches: tuple[BatchRecord, ...], name: str = "", x: float = 0.0) -> Span:
+    """Batches as one."""
+    rows, labelled, hits, correct, empty = (
+        sum(getattr(batch, key) for batch in batches) for key in ("rows", "labelled", "hits", "correct", "empty")
+    )
+    size, confidence = (
+        sum(batch.rows * getattr(batch, key) for batch in batches) / max(rows, 1)
+        for key in ("mean_size", "mean_confidence")
+    )
+    coverage, accuracy = (hits / labelled, correct / labelled) if labelled else (None, None)
+    counts = rows, labelled, hits, correct
+    return Span(x, name, batches, *counts, coverage, accuracy, size, confidence, empty / max(rows, 1))
+
+
+def exact_intervals(hits: Sequence[int], rows: Sequence[int]) -> list[tuple[float, float]]:
+    """Exact 95% intervals of shares (Clopper and Pearson), NaN where there are no rows; all at once, which is fast."""
+    if not rows:
+        return []
+    low, high = np.where(np.array(rows) > 0, clopper_pearson(hits, rows), np.nan).tolist()
+    return list(zip(low, high, strict=True))
+
+
+class Timeline:
+    """Where batches stand on the axis of every chart.
+
+    Time is used if every batch has one that can be read (ISO 8601) and each is later than the one before; times without
+    a zone are taken as UTC.
+    """
+
+    def __init__(self, batches: Sequence[BatchRecord]) -> None:
+        self.batches = tuple(batches)
+        times = _times(self.batches)
+        self.by_time = times is not None
+        self.places: list[int] = list(range(1, len(self.batches) + 1)) if times is None else times
+
+    def name(self, i: int) -> str:
+        """A batch as charts and tables call it."""
+        return shorten(printable(self.batches[i].name), f"batch {i + 1}")
+
+    def when(self, i: int) -> str:
+        """Its name, and its time if it has one that does not say the same."""
+        name, time = self.name(i), self.batches[i].time
+        if time is None or time == self.batches[i].name:
+            return name
+        return f"{name} ({self.time(i)})"
+
+    def time(self, i: int) -> str:
+        """The time of a batch as it was given, or a dash."""
+        return "\u2013" if (time := self.batches[i].time) is None else shorten(printable(time), "time")
+
+    @property
+    def together(self) -> int:
+        """How many batches share a point of a chart."""
+        return max(1, -(-len(self.batches) // _MOST_SPANS))
+
+    def spans(self) -> list[Span]:
+        """Batches as points of charts; neighbours are put together where there are too many to be distinguished."""
+        step, found = self.together, []
+        for first in range(0, len(self.batches), step):
+            last = min(first + step, len(self.batches)) - 1
+            name = self.name(first) if first == last else f"{self.name(first)} to {self.name(last)}"
+            x = (self.places[first] + self.places[last]) / 2
+            found.append(span_of(self.batches[first : last + 1], name, x))
+        return found
+
+    def steps(self) -> list[int]:
+        """Places of batches that a line is drawn through: all of them, or some of very many, and the last."""
+        step = -(-len(self.batches) // _MOST_STEPS)
+        return list(range(len(self.batches) - 1, -1, -step))[::-1] if self.batches else []
+
+    def so_far(self) -> list[tuple[int, int]]:
+        """Hits and labelled rows up to each batch, with the labels that are known now."""
+        hits = accumulate(batch.hits for batch in self.batches)
+        return list(zip(hits, accumulate(batch.labelled for batch in self.batches), strict=True))
+
+
+def _times(batches: Sequence[BatchRecord]) -> list[int] | None:
+    """Milliseconds since 1970, or None where they cannot be an axis."""
+    try:
+        read = [datetime.fromisoformat(batch.time or "") for batch in batches]
+    except ValueError:
+        return None
+    known = [at if at.tzinfo else at.replace(tzinfo=UTC) for at in read]
+    stamps = [round(1000 * at.timestamp()) for at in known]
+    return stamps if len(stamps) > 1 and all(a < b for a, b in pairwise(stamps)) else None
+
+
+# ---- all charts ------------------------------------------------------------------------------------------------------
 
 
 def monitor_charts(status: MonitorStatus, timeline: Timeline) -> tuple[dict[str, Spec], Spec]:
@@ -68,6 +185,11 @@ def _across(timeline: Timeline) -> Spec:
     return channel("x:Q", title="batch", scale={"domain": [0.4, last + 0.6], "nice": False}, axis=axis)
 
 
+def _on_clear(rows: Rows, **parts: Any) -> list[Spec]:
+    """Names that lines may run through, drawn twice: first as a clear ground."""
+    return [layer("text", rows, style=style, **parts, text=channel("n:N")) for style in ("halo", "markname")]
+
+
 # ---- coverage --------------------------------------------------------------------------------------------------------
 
 
@@ -78,7 +200,7 @@ def coverage_over_time(status: MonitorStatus, timeline: Timeline) -> Spec:
     ends = exact_intervals([span.hits for span in spans], [span.labelled for span in spans])
     points: Rows = [
         {"x": span.x, "n": span.name, "c": span.coverage, "lo": low, "hi": high, "r": span.labelled}
-        for span, (low, high) in zip(spans, filter(None, ends), strict=True)
+        for span, (low, high) in zip(spans, ends, strict=True)
     ]
     running = _running(status, timeline)
     lowest = min(status.promised, *(row["c"] for row in points), *(row["c"] for row in running)) - 0.04
@@ -95,14 +217,14 @@ def coverage_over_time(status: MonitorStatus, timeline: Timeline) -> Spec:
         f"Coverage of {len(points)} points in time with exact 95% intervals, the mean so far, "
         f"{running[-1]['c']:.3f} at the end, and the promised {status.promised:g}. The numbers are in the table.",
         layer(kind, "so far", x=x, y=low, y2=channel("hi"), **style),
-        layer("rule", [{"v": status.promised}], **_DASHED, y=promised),
+        layer("rule", [{"v": status.promised}], **DASHED, y=promised),
         layer("rule", "batches", style="soft", clip=True, x=x, y=low, y2=channel("hi"), tooltip=tips),
         layer("point", "batches", style="limit", filled=True, size=26, opacity=1, x=x, y=y, tooltip=tips),
         layer("line", "so far", style="running", clip=True, x=x, y=y, tooltip=so_far),
         *lines,
         *above,
         height=280,
-        datasets=datasets({"batches": points, "so far": running}),
+        datasets={"batches": points, "so far": running},
     )
 
 
@@ -116,8 +238,7 @@ def _batch_marks(status: MonitorStatus, timeline: Timeline, x: Spec) -> tuple[li
     alarms += [place for test in tests for place in test.change_batches[:1]]
     found = [] if status.since is None else [(status.since, "most likely change")]
     found += [(min(alarms), "first alarm")] if alarms else []
-    rules: list[Spec] = []
-    names: list[Spec] = []
+    rules, names = [], []
     first, last = timeline.places[0], timeline.places[-1]
     for line, (place, name) in enumerate(sorted(found, reverse=True), start=1):
         at = timeline.places[place]
@@ -126,10 +247,7 @@ def _batch_marks(status: MonitorStatus, timeline: Timeline, x: Spec) -> tuple[li
         side: Spec = {"align": "right", "dx": -4} if left else {"align": "left", "dx": 4}
         rows, up = [{"x": at, "n": name}], -_LINE * line
         rules.append(layer("rule", rows, style="at", strokeDash=[2, 3], y=up, y2="height", x=x))
-        names += [
-            layer("text", rows, style=style, y=up, baseline="top", **side, x=x, text=channel("n:N"))
-            for style in _ON_CLEAR
-        ]
+        names += _on_clear(rows, y=up, baseline="top", **side, x=x)
     return rules, names
 
 
@@ -177,23 +295,12 @@ def evidence_over_time(tests: Sequence[TestStatus], timeline: Timeline, looks: P
     low, high = max(_LEAST, min([0.0, *values])), min(_MOST, max(values))
     x, y = _across(timeline), _decades("evidence (e-value)", (low - 0.2, high + 0.4))
     size = 22 if len(timeline.steps()) <= 80 else 6
-    layers: list[Spec] = []
+    layers, tips = [], _tips("evidence")
     for title in curves:
+        named = _with_title(title)
         layers += [
-            layer(
-                "line", title, _with_title(title), strokeWidth=2, x=x, y=y, color=looks.colour, strokeDash=looks.dash
-            ),
-            layer(
-                "point",
-                title,
-                _with_title(title),
-                size=size,
-                opacity=1,
-                x=x,
-                y=y,
-                tooltip=_tips("evidence"),
-                **looks.marks,
-            ),
+            layer("line", title, named, strokeWidth=2, x=x, y=y, color=looks.colour, strokeDash=looks.dash),
+            layer("point", title, named, size=size, opacity=1, x=x, y=y, tooltip=tips, **looks.marks),
         ]
     rules, bar_names = _bars(tests, y)
     said = "; ".join(
@@ -208,7 +315,7 @@ def evidence_over_time(tests: Sequence[TestStatus], timeline: Timeline, looks: P
         *_alarms(tests, timeline, {"x": x, "color": looks.colour}, y),
         *bar_names,
         height=_EVIDENCE_HEIGHT,
-        datasets=datasets(curves),
+        datasets=curves,
     )
 
 
@@ -239,7 +346,7 @@ def drift_by_batch(tests: Sequence[TestStatus], timeline: Timeline, looks: Palet
         layer("rule", [{"v": 0.0}], style="mark", y=y),
         *bars,
         height=_EVIDENCE_HEIGHT,
-        datasets=datasets(curves),
+        datasets=curves,
     )
 
 
@@ -287,11 +394,8 @@ def _bars(tests: Sequence[TestStatus], y: Spec) -> tuple[list[Spec], list[Spec]]
         rows = [{"v": log_bar / _TEN, "n": f"alarm at {math.exp(log_bar):,.4g}{who}"}]
         below = i + 1 < len(together)
         place: Spec = {"dy": 3, "baseline": "top"} if below else {"dy": -2, "baseline": "bottom"}
-        rules.append(layer("rule", rows, **_DASHED, y=y))
-        names += [
-            layer("text", rows, style=style, align="left", dx=3, **place, x={"value": 0}, y=y, text=channel("n:N"))
-            for style in _ON_CLEAR
-        ]
+        rules.append(layer("rule", rows, **DASHED, y=y))
+        names += _on_clear(rows, align="left", dx=3, **place, x={"value": 0}, y=y)
     return rules, names
 
 
@@ -342,13 +446,13 @@ def sizes_over_time(status: MonitorStatus, timeline: Timeline) -> dict[str, Spec
             layer("line", "batches", style="running", strokeWidth=1.5, x=x, y=y),
             layer("point", "batches", style="point", filled=True, size=30, opacity=1, x=x, y=y, tooltip=tips),
             height=_HEIGHT,
-            datasets=datasets({"batches": rows}),
+            datasets={"batches": rows},
         )
 
     size, at = (channel(f"{field}:Q", title="labels in a set", scale=size_scale) for field in ("s", "v"))
     share = channel("e:Q", title="empty sets", scale=share_scale, axis={"format": "~%"})
     compared = "" if known is None else f", compared with {known:.2f} on the conformal rows"
-    reference = [] if known is None else [layer("rule", [{"v": known}], **_DASHED, y=at)]
+    reference = [] if known is None else [layer("rule", [{"v": known}], **DASHED, y=at)]
     text = f"Mean size of the sets, from {min(sizes):.2f} to {max(sizes):.2f}{compared}."
     empty = f"Share of empty sets, from {min(shares):.1%} to {max(shares):.1%}."
     return {"sizes": draw(text, size, reference), "empty": draw(empty, share, [])}
@@ -363,7 +467,7 @@ def trust_over_time(timeline: Timeline, looks: Palette) -> Spec:
     ends = exact_intervals([span.correct for span in known], [span.labelled for span in known])
     judged = [
         {"x": span.x, "n": span.name, "m": right, "v": span.accuracy, "r": span.labelled, "lo": low, "hi": high}
-        for span, (low, high) in zip(known, filter(None, ends), strict=True)
+        for span, (low, high) in zip(known, ends, strict=True)
     ]
     x = _across(timeline)
     y, low = (channel(f"{field}:Q", title="share", scale={"zero": False}) for field in ("v", "lo"))
@@ -377,5 +481,5 @@ def trust_over_time(timeline: Timeline, looks: Palette) -> Spec:
         layer("line", "batches", strokeWidth=1.5, x=x, y=y, color=looks.colour, strokeDash=looks.dash),
         layer("point", "batches", size=30, opacity=1, x=x, y=y, tooltip=tips, **looks.marks),
         height=_HEIGHT,
-        datasets=datasets({"batches": [*rows, *judged], "judged": judged}),
+        datasets={"batches": [*rows, *judged], "judged": judged},
     )

@@ -9,9 +9,8 @@ import numpy as np
 
 from thermoset.monitor.status import PLURALS, MonitorStatus
 from thermoset.quoting import printable
-from thermoset.report.monitor_charts import is_cut, log_evidence, monitor_charts
+from thermoset.report.monitor_charts import Timeline, exact_intervals, is_cut, log_evidence, monitor_charts, span_of
 from thermoset.report.shell import along, bar_start, fill_template, markup, number, shorten, write_html
-from thermoset.report.timeline import Timeline, exact_intervals, span_of
 from thermoset.report.words import monitor_words, with_symbols
 
 _MOST_PARTS, _MOST_BATCHES = 1000, 500  # lines of the tables; more would make the page too large to be sent
@@ -42,6 +41,9 @@ def build_monitor_page(status: MonitorStatus, title: str | None = None) -> str:
     charts, legend = monitor_charts(status, timeline)
     named = printable(title) if title is not None else "predictor"
     curves = [test for test in status.tests if test.name not in ("parts", "answers")]
+    alarms = {test.name for test in status.tests if test.crossed_batch is not None}
+    whole, parts = span_of(timeline.batches), _parts(status)
+    start = bar_start(np.array([status.promised, *(part.ends[0] for part in parts)]))
     return fill_template(
         "monitor.html",
         (),
@@ -56,48 +58,29 @@ def build_monitor_page(status: MonitorStatus, title: str | None = None) -> str:
         columns={test.name: f"e: {test.title}" for test in curves},
         evidence=_evidence,
         log_evidence=log_evidence,
-        **_totals(status, timeline),
-        **_tables(status, timeline),
+        last=timeline.batches[-1] if timeline.batches else None,
+        since=status.since is not None and status.after is not None,
+        coverage=whole.coverage,
+        mean_size=whole.mean_size if whole.rows else None,
+        empty_share=whole.empty_share if whole.rows else None,
+        alarms=alarms,
+        covered_badly=bool({"under", "over"} & alarms),
+        alarms_drawn=bool(alarms - {"parts"}),
+        n_changes=sum(len(test.change_batches) for test in status.tests),
+        kind={"one": status.part_kind, "many": PLURALS[status.part_kind]},
+        parts=parts,
+        part_alarms=sum(part.alarm for part in status.parts),
+        promised_parts=sum(part.promised for part in status.parts),
+        bar_from=start,
+        along=partial(along, start),
+        rows=_batches(timeline),
+        timed=any(batch.time is not None for batch in timeline.batches),
     )
 
 
 def write_monitor_page(status: MonitorStatus, path: str | os.PathLike[str], title: str | None = None) -> None:
     """Write the page over time to a file, whole or not at all."""
     write_html(path, "the page over time", lambda: build_monitor_page(status, title))
-
-
-def _totals(status: MonitorStatus, timeline: Timeline) -> dict[str, Any]:
-    """What the tiles show."""
-    whole = span_of(timeline.batches)
-    alarms = [test.name for test in status.tests if test.crossed_batch is not None]
-    return {
-        "last": timeline.batches[-1] if timeline.batches else None,
-        "since": status.since is not None and status.after is not None,
-        "coverage": whole.coverage,
-        "mean_size": whole.mean_size if whole.rows else None,
-        "empty_share": whole.empty_share if whole.rows else None,
-        "alarms": alarms,
-        "covered_badly": bool({"under", "over"} & {*alarms}),
-        "alarms_drawn": bool({*alarms} - {"parts"}),
-        "n_changes": sum(len(test.change_batches) for test in status.tests),
-    }
-
-
-def _tables(status: MonitorStatus, timeline: Timeline) -> dict[str, Any]:
-    """What the tables of parts and of batches show."""
-    parts = _parts(status)
-    lows = [part.ends[0] for part in parts if part.ends[0] is not None]
-    start = bar_start(np.array([status.promised, *lows]))
-    return {
-        "kind": {"one": status.part_kind, "many": PLURALS[status.part_kind]},
-        "parts": parts,
-        "part_alarms": sum(part.alarm for part in status.parts),
-        "promised_parts": sum(part.promised for part in status.parts),
-        "bar_from": start,
-        "along": partial(along, start),
-        "rows": _batches(timeline),
-        "timed": any(batch.time is not None for batch in timeline.batches),
-    }
 
 
 class _Line(NamedTuple):
@@ -107,7 +90,7 @@ class _Line(NamedTuple):
     name: str
     of: Any
     coverage: float | None
-    ends: tuple[float | None, float | None]
+    ends: tuple[float, float]
 
 
 def _parts(status: MonitorStatus) -> list[_Line]:
@@ -120,7 +103,7 @@ def _parts(status: MonitorStatus) -> list[_Line]:
             name=shorten(printable(part.name), f"{status.part_kind} {i + 1}"),
             of=part,
             coverage=part.hits / part.rows if part.rows else None,
-            ends=ends[i] or (None, None),
+            ends=ends[i],
         )
         for i, part in enumerate(parts)
     ]
@@ -134,10 +117,7 @@ def _batches(timeline: Timeline) -> list[_Line]:
     latest = range(len(batches) - 1, -1, -1)[:_MOST_BATCHES]
     ends = exact_intervals([batches[i].hits for i in latest], [batches[i].labelled for i in latest])
     spans = [span_of(batches[i : i + 1], timeline.name(i)) for i in latest]
-    return [
-        _Line(i, span.name, span, span.coverage, of or (None, None))
-        for i, span, of in zip(latest, spans, ends, strict=True)
-    ]
+    return [_Line(i, span.name, span, span.coverage, of) for i, span, of in zip(latest, spans, ends, strict=True)]
 
 
 def _evidence(key: str, log_e: float | None) -> Any:

@@ -68,7 +68,7 @@ def render_page(report: Report) -> str:
         part_gaps=[(set_charts.PART_TITLES[of.by], of) for of in report.check.parts.gaps],
         classes=_coverage_record(report.check.classes, report.class_name, report.sets.class_sizes),
         groups=_groups(report),
-        group_note=_group_note(report),
+        group_note=report.check.group_sentence if report.check.group_sentence in report.check.notes else None,
         kind=report.document.grouping,
         strip_from=set_charts.HEAT_STRIP_FROM,
         table=list(_sweep_rows(report)),
@@ -115,9 +115,8 @@ class _Covered(NamedTuple):
 
 
 def _coverage_record(table: CoverageTable, name: Callable[[int], str], sizes: Floats) -> _Covered:
-    order = np.lexsort((table.p_value, np.nan_to_num(table.coverage, nan=2.0))).tolist()
     start = bar_start(table.low)
-    return _Covered(table, order, set(table.under_covered.tolist()), name, sizes, start, partial(along, start))
+    return _Covered(table, table.order, set(table.under_covered.tolist()), name, sizes, start, partial(along, start))
 
 
 def _groups(report: Report) -> _Covered | None:
@@ -127,14 +126,6 @@ def _groups(report: Report) -> _Covered | None:
         return None
     found = _coverage_record(table, report.group_name, sizes)
     return found._replace(order=[i for i in found.order if table.rows[i]])
-
-
-def _group_note(report: Report) -> str | None:
-    """A sentence about groups of rows with too little coverage, where nothing was promised for them."""
-    check = report.check
-    names = None if check.group_names is None else [*map(repr, check.group_names)]
-    said = None if check.groups is None else check.groups.sentence("groups", names)
-    return said if said in check.notes else None
 
 
 def _parts(report: Report) -> Any:

@@ -7,7 +7,7 @@ import numpy as np
 from thermoset.looks import COLOURS
 from thermoset.monitor.report import CoverageTable
 from thermoset.report.record import Report
-from thermoset.report.vega import Rows, Spec, channel, chart, layer, tip
+from thermoset.report.vega import DASHED, Rows, Spec, channel, chart, layer, tip
 
 PART_TITLES = {"size": "labels in the set", "confidence": "confidence at T*"}
 """What distinguishes the parts of each kind."""
@@ -17,8 +17,6 @@ HEAT_STRIP_FROM = 30
 
 MOST_PARTS = 40
 """Parts that a chart shows; of more, those that are covered least."""
-
-_DASHED = {"style": "mark", "strokeDash": [4, 4]}
 
 
 # ---- classes, groups and parts of the rows ---------------------------------------------------------------------------
@@ -39,12 +37,8 @@ def strip(table: CoverageTable, names: Callable[[int], str], one: str, many: str
     lowest = min(low, promised - 0.01)
     scale = {"domain": [lowest, promised, 1.0], "range": [COLOURS[1], "#f2f2f2", COLOURS[0]]}
     key = {"orient": "top", "gradientLength": 180, "format": ".2~f", "values": [lowest, promised, 1.0]}
-    x = channel(
-        "i:Q",
-        title=f"{many}, least covered first",
-        axis={"tickMinStep": 1, "grid": False},
-        scale={"domain": [0, len(rows)], "nice": False},
-    )
+    across = {"domain": [0, len(rows)], "nice": False}
+    x = channel("i:Q", title=f"{many}, least covered first", axis={"tickMinStep": 1, "grid": False}, scale=across)
     colour = channel("c:Q", title="coverage", scale=scale, legend=key)
     tips = [channel("n:N", title=one), tip("c", "coverage"), channel("r:Q", title="rows")]
     at = [{"i": below, "n": f"{below:,} of {len(rows):,} {many} below {promised:g}"}]
@@ -95,7 +89,7 @@ def coverage_of_parts(names: list[str], table: CoverageTable, *, title: str, low
         "The numbers are in the table.",
         layer("rule", rows, strokeWidth=2.5, x=x, x2=channel("hi"), y=y, color=colour, tooltip=tips),
         layer("point", rows, filled=True, size=80, opacity=1, x=dot, y=y, color=colour, shape=shape, tooltip=tips),
-        layer("rule", [{"lo": table.promised}], **_DASHED, x=x),
+        layer("rule", [{"lo": table.promised}], **DASHED, x=x),
         height=len(rows) * _PART_LINE + _PART_LINE // 2,
         params=[{"name": "parts", "value": shown}],
     )
@@ -143,21 +137,13 @@ def set_sizes(report: Report) -> Spec:
     ]
     empty = f"{counts[0] / report.rows:.1%} empty, " if counts[0] else ""
     half = int(np.searchsorted(np.cumsum(counts), report.rows / 2))
-    axis, scale = {"tickMinStep": 1, "format": "d"}, {"nice": False}
+    x = channel("lo:Q", title="labels in the set", axis={"tickMinStep": 1, "format": "d"}, scale={"nice": False})
+    y, share = channel("n:Q", title="rows"), [{"calculate": f"datum.n / {report.rows}", "as": "p"}]
+    tips = [channel("w:N", title="labels"), tip("n", "rows", ","), tip("p", "share", ".1%")]
     return chart(
         f"Sizes of {report.rows:,} sets: {empty}half of them with {half} labels or fewer, up to {last}, "
         f"{report.check.avg_size:.2f} on average.",
-        layer(
-            "bar",
-            rows,
-            [{"calculate": f"datum.n / {report.rows}", "as": "p"}],
-            style="bar",
-            x=channel("lo:Q", title="labels in the set", axis=axis, scale=scale),
-            x2=channel("hi"),
-            y=channel("n:Q", title="rows"),
-            y2={"datum": 0},
-            tooltip=[channel("w:N", title="labels"), tip("n", "rows", ","), tip("p", "share", ".1%")],
-        ),
+        layer("bar", rows, share, style="bar", x=x, x2=channel("hi"), y=y, y2={"datum": 0}, tooltip=tips),
         height=200,
     )
 
@@ -177,18 +163,13 @@ def label_pairs(report: Report) -> Spec:
     order = [str(y) for y in sorted(labels)]
     # The axes hold numbers of classes, and only show names: two names may look alike.
     shown: Spec = {"labelExpr": "names[datum.value]", "labelLimit": 110}
-    colours = {"orient": "top", "gradientLength": 160}
+    x = channel("a:N", title=None, sort=order, axis={"labelAngle": -90, **shown})
+    y = channel("b:N", title=None, sort=order, axis=shown)
+    colour = channel("n:Q", title="sets", scale={"zero": True}, legend={"orient": "top", "gradientLength": 160})
+    tips = [channel("an:N", title="label"), channel("bn:N", title="with"), tip("n", "sets", ",")]
     return chart(
         "Labels that are in the same sets; the most frequent pairs are in the list next to it.",
-        layer(
-            "rect",
-            rows,
-            style="cell",
-            x=channel("a:N", title=None, sort=order, axis={"labelAngle": -90, **shown}),
-            y=channel("b:N", title=None, sort=order, axis=shown),
-            color=channel("n:Q", title="sets", scale={"zero": True}, legend=colours),
-            tooltip=[channel("an:N", title="label"), channel("bn:N", title="with"), tip("n", "sets", ",")],
-        ),
+        layer("rect", rows, style="cell", x=x, y=y, color=colour, tooltip=tips),
         height=max(160, 19 * len(labels)),
         params=[{"name": "names", "value": names}],
     )

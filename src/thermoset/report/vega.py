@@ -5,7 +5,7 @@ A chart is a list of layers: a mark, its rows, and what it encodes. Colours come
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from thermoset.looks import COLOURS, DARK_COLOURS, Look, score_looks, series_looks
@@ -13,13 +13,21 @@ from thermoset.looks import COLOURS, DARK_COLOURS, Look, score_looks, series_loo
 Spec = dict[str, Any]
 Rows = list[dict[str, Any]]
 
+DASHED = {"style": "mark", "strokeDash": [4, 4]}
+"""A line that something is compared with."""
+
 _DIGITS = 6  # of what is drawn; what is written has its own
 _COMPARED = frozenset({"a", "T"})  # level and temperature: the page's signals must find them, to the last bit
 _KINDS = {"Q": "quantitative", "N": "nominal", "T": "temporal"}
 
 
 def chart(description: str, *layers: Spec, height: int, **more: Any) -> Spec:
-    """Layers on top of each other, as wide as their place on the page; the description stands in for the picture."""
+    """Layers on top of each other, as wide as their place on the page; the description stands in for the picture.
+
+    `datasets` are rows that several layers draw, by name: they are written once.
+    """
+    if "datasets" in more:
+        more["datasets"] = {name: plain(rows) for name, rows in more["datasets"].items()}
     return {"description": description, "width": "container", "height": height, "layer": list(layers), **more}
 
 
@@ -58,11 +66,6 @@ def plain(rows: Rows) -> Rows:
 
 def _round_number(value: float) -> float | None:
     return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
-
-
-def datasets(rows: Mapping[str, Rows]) -> Spec:
-    """Rows that several layers of a chart draw, by name: they are written once."""
-    return {name: plain(some) for name, some in rows.items()}
 
 
 # ---- how curves look -------------------------------------------------------------------------------------------------
