@@ -166,26 +166,6 @@ _FEW = 24  # undecided ranks that are quicker done for all trials at once than b
 
 
 @intrinsic
-def _as_float(_context: Any, _bits: Any) -> Any:
-    from numba import types  # noqa: PLC0415
-
-    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], context.get_value_type(types.float64))
-
-    return types.float64(types.int64), codegen
-
-
-@intrinsic
-def _as_bits(_context: Any, _value: Any) -> Any:
-    from numba import types  # noqa: PLC0415
-
-    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], context.get_value_type(types.int64))
-
-    return types.int64(types.float64), codegen
-
-
-@intrinsic
 def _fma(_context: Any, _a: Any, _b: Any, _c: Any) -> Any:
     """Give a * b + c, rounded once: the same bits on every machine, which leaving it to the compiler would not be."""
     from numba import types  # noqa: PLC0415
@@ -209,6 +189,12 @@ _C0, _C1, _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9 = map(float.fromhex, (
 
 
 @inline
+def bits_of(x: float) -> Any:
+    """The bits of a number."""
+    return np.float64(x).view(np.int64)
+
+
+@inline
 def exp(x: float) -> float:
     """e**x for x <= 0 to within one unit in the last place; 0 below e**-708.
 
@@ -229,7 +215,7 @@ def exp(x: float) -> float:
     p = _fma(p, r, _C1)
     p = _fma(p, r, _C0)
     p = 1.0 + _fma(r * r, p, r)  # the small terms first: only the last addition rounds at the size of the result
-    return _as_float(_as_bits(p) + (_as_bits(shifted) << 52)) if x >= -708.0 else 0.0
+    return np.int64(bits_of(p) + (bits_of(shifted) << 52)).view(np.float64) if x >= -708.0 else 0.0
 
 
 @inner
@@ -248,13 +234,13 @@ _HIGH_BITS, _LOW_BITS = (int(np.float64(x).view(np.int64)) for x in (_HIGH, _LOW
 @inline
 def coarse_part(weight: float) -> int:
     """The multiple of 2**-30 nearest to a weight from 0 to 1."""
-    return _as_bits(weight + _HIGH) - _HIGH_BITS  # type: ignore[no-any-return]
+    return bits_of(weight + _HIGH) - _HIGH_BITS  # type: ignore[no-any-return]
 
 
 @inline
 def fine_part(weight: float) -> int:
     """What is left of the weight, as a multiple of 2**-62."""
-    return _as_bits((weight - ((weight + _HIGH) - _HIGH)) + _LOW) - _LOW_BITS  # type: ignore[no-any-return]
+    return bits_of((weight - ((weight + _HIGH) - _HIGH)) + _LOW) - _LOW_BITS  # type: ignore[no-any-return]
 
 
 @inner
@@ -597,9 +583,7 @@ def softmax(rows: Floats, temperature: float, out: Floats) -> None:
         top, second = top_two(rows[i])
         probs = out[i]
         others = weigh_row(rows[i], top, second, inverse, probs)
-        heaviest = exp((second - rows[i, top]) * inverse)
-        scale = 1.0 / (1.0 + heaviest * others)
-        share = scale * heaviest
+        scale, _, share = label_scale(second - rows[i, top], inverse, others)
         for j in range(probs.shape[0]):
             probs[j] *= share
         probs[top] = scale
@@ -613,7 +597,7 @@ def confidences(rows: Floats, temperatures: Floats, weights: Floats, out: Floats
         for t in range(temperatures.shape[0]):
             inverse = 1.0 / temperatures[t]
             others = weigh_row(rows[i], top, second, inverse, weights)
-            out[t, i] = 1.0 / (1.0 + exp((second - rows[i, top]) * inverse) * others)
+            out[t, i] = label_scale(second - rows[i, top], inverse, others)[0]
 
 
 @entry
@@ -1034,36 +1018,43 @@ def is_linear(score: Terms, at: Line) -> bool:
 
 
 @inline
-def few_sizes(
-    score: Terms, row: Row, first: int, stop: int, u: Floats, k: int, thresholds: Floats, size: Floats
-) -> bool:
-    """Sizes in all trials at once where ranks first .. stop are undecided; whether a value ties.
+def add_label(score: Terms, at: Line, u: Floats, q: Floats, out: Floats) -> bool:
+    """Add 1 to `out` in each trial in which a label is below its threshold; whether it ties with one.
 
-    Where u is NaN the row is not evaluated, and nothing is below a threshold or ties with it: it may have set it. Two
-    ranks at a time: what is read is read once.
+    Where u is NaN the row is not evaluated, and the label does neither: the row may have set the threshold.
     """
+    tied = False
+    for t in range(out.shape[0]):
+        v = value_at(score, at, u[t])
+        out[t] += 1.0 if v < q[t] else 0.0
+        tied |= v == q[t]
+    return tied
+
+
+@inline
+def add_two(score: Terms, a: Line, q: Floats, b: Line, q_b: Floats, u: Floats, out: Floats) -> bool:
+    """The same for two labels with linear values at once: what is read is read once."""
+    tied, low, own, added = False, a.low, a.own, score.unit * a.steps
+    low_b, own_b, added_b = b.low, b.own, score.unit * b.steps
+    for t in range(out.shape[0]):
+        v, w = low + u[t] * own + added, low_b + u[t] * own_b + added_b
+        out[t] += (1.0 if v < q[t] else 0.0) + (1.0 if w < q_b[t] else 0.0)
+        tied |= (v == q[t]) | (w == q_b[t])
+    return tied
+
+
+@inline
+def few_sizes(score: Terms, row: Row, first: int, stop: int, u: Floats, q: Floats, size: Floats) -> bool:
+    """Sizes in all trials at once where ranks first .. stop are undecided; whether a value ties."""
     tied, r = False, first
-    for t in range(size.shape[0]):
-        size[t] = first
+    size[:] = first
     while r < stop:
         a = line_at(score, row, r)
-        b, both = a, False
-        if r + 1 < stop and is_linear(score, a):
-            b = line_at(score, row, r + 1)
-            both = is_linear(score, b)
-        if both:
-            low, own, added = a.low, a.own, score.unit * a.steps
-            low_b, own_b, added_b = b.low, b.own, score.unit * b.steps
-            for t in range(size.shape[0]):
-                q, v, w = thresholds[0, k, t], low + u[t] * own + added, low_b + u[t] * own_b + added_b
-                size[t] += (1.0 if v < q else 0.0) + (1.0 if w < q else 0.0)
-                tied |= (v == q) | (w == q)
+        if r + 1 < stop and is_linear(score, a) and is_linear(score, line_at(score, row, r + 1)):
+            tied |= add_two(score, a, q, line_at(score, row, r + 1), q, u, size)
             r += 2
         else:
-            for t in range(size.shape[0]):
-                q, v = thresholds[0, k, t], value_at(score, a, u[t])
-                size[t] += 1.0 if v < q else 0.0
-                tied |= v == q
+            tied |= add_label(score, a, u, q, size)
             r += 1
     return tied
 
@@ -1077,9 +1068,7 @@ def many_sizes(
 
     At most one label depends on u: the first that is outside at u = 1.
     """
-    t = ascending[0]
-    r = max(crossing(score, row, n, 1.0, q[t]), first)
-    r = tied_crossing(score, row, r, n, 1.0, q[t], tie[t])
+    r = tied_crossing(score, row, first, n, 1.0, q[ascending[0]], tie[ascending[0]])
     at, end, log_own, log_left, last, fresh = Line(0.0, 0.0, 0.0, 0.0), 0.0, 0.0, np.nan, 0.0, True
     for k in range(u.shape[0]):
         t = ascending[k]
@@ -1093,19 +1082,14 @@ def many_sizes(
             if end > q[t] or (end == q[t] and last > tie[t]):
                 break
             r, fresh = r + 1, True
-        size[t] = r
+        size[t] = r if q[t] < np.inf else n_classes
         if r < n:
             v = value_at(score, at, u[t])
-            if v == q[t]:
-                if np.isnan(log_left):
-                    log_own, log_left = tie_logs(score, row, r)
-                    last = tie_break(score, r, row.own[r], log_own, log_left, 1.0)
-                own_tie = tie_break(score, r, row.own[r], log_own, log_left, u[t])
-                size[t] += 1.0 if own_tie <= tie[t] else 0.0
-            else:
-                size[t] += 1.0 if v < q[t] else 0.0
-        if q[t] == np.inf:
-            size[t] = n_classes
+            if v == q[t] and np.isnan(log_left):
+                log_own, log_left = tie_logs(score, row, r)
+                last = tie_break(score, r, row.own[r], log_own, log_left, 1.0)
+            inside = v < q[t] or (v == q[t] and tie_break(score, r, row.own[r], log_own, log_left, u[t]) <= tie[t])
+            size[t] += 1.0 if inside else 0.0
 
 
 @inline
@@ -1191,36 +1175,10 @@ def count_sets(
                         add_same_size(first, seen, mine, places, k, sizes, empty, misses)
                         continue
                     few = stop - first <= _FEW and most < np.inf
-                    if not few or few_sizes(score, row, first, stop, u, k, thresholds, size):
+                    if not few or few_sizes(score, row, first, stop, u, thresholds[0, k], size):
                         q, tie = thresholds[0, k], thresholds[1, k]
                         many_sizes(score, row, first, known, n_classes, u, q, tie, ascending[k], size)
                     add_sizes(size, first, seen, mine, places, k, sizes, empty, misses)
-
-
-@inline
-def add_label(score: Terms, at: Line, u: Floats, q: Floats, out: Floats) -> bool:
-    """Add 1 to `out` in each trial in which a label is below its threshold; whether it ties with one.
-
-    Where u is NaN it does neither.
-    """
-    tied = False
-    for t in range(out.shape[0]):
-        v = value_at(score, at, u[t])
-        out[t] += 1.0 if v < q[t] else 0.0
-        tied |= v == q[t]
-    return tied
-
-
-@inline
-def add_two(score: Terms, a: Line, q: Floats, b: Line, q_b: Floats, u: Floats, out: Floats) -> bool:
-    """The same for two labels with linear values at once: what is read is read once."""
-    tied, low, own, added = False, a.low, a.own, score.unit * a.steps
-    low_b, own_b, added_b = b.low, b.own, score.unit * b.steps
-    for t in range(out.shape[0]):
-        v, w = low + u[t] * own + added, low_b + u[t] * own_b + added_b
-        out[t] += (1.0 if v < q[t] else 0.0) + (1.0 if w < q_b[t] else 0.0)
-        tied |= (v == q[t]) | (w == q_b[t])
-    return tied
 
 
 @inner
@@ -1350,8 +1308,9 @@ def share_below(at: float, start: float, slope: float, most: float) -> float:
 
 @inner
 def share_inside(
-    score: Terms, randomized: bool, rank: int, at: Line, log_own: float, log_left: float, q: float, tie: float
-) -> float:
+    score: Terms, randomized: bool, rank: int, at: Line, own: float, log_own: float, log_left: float, q: float,
+    tie: float,
+) -> float:  # fmt: skip
     """Share of u in [0, 1] with which a label has a pair of at most (q, tie); see `tie_logs`."""
     bound, start, slope = bound_of(score.code), at.low + score.unit * at.steps, at.own + score.unit * at.part
     if q == np.inf or at.low == -np.inf:
@@ -1360,7 +1319,7 @@ def share_inside(
     if end < q:
         return 1.0
     if not randomized or slope <= 0.0:
-        return 1.0 if end == q and tie_break(score, rank, at.own, log_own, log_left, 1.0) <= tie else 0.0
+        return 1.0 if end == q and tie_break(score, rank, own, log_own, log_left, 1.0) <= tie else 0.0
     if bound == np.inf or at.low + at.own < bound:
         return share_below(q, start, slope, 1.0)
     below = min(max((bound - at.low) / at.own, 0.0), 1.0)  # the share of u whose value is not saturated
@@ -1386,13 +1345,8 @@ def expected_hits(
             q, tie = thresholds[0, k], thresholds[1, k]
             if at.low == np.inf:
                 out[k, i] = 1.0 if q == np.inf else 0.0
-            elif score.code == LAC:
-                inside = at.low < q or at.low == -np.inf
-                if at.low == q and not inside:
-                    inside = tie_break(score, ranks[i], parts[1, i], log_own, log_left, 1.0) <= tie
-                out[k, i] = 1.0 if inside else 0.0
             else:
-                out[k, i] = share_inside(score, randomized, ranks[i], at, log_own, log_left, q, tie)
+                out[k, i] = share_inside(score, randomized, ranks[i], at, parts[1, i], log_own, log_left, q, tie)
 
 
 @entry
@@ -1420,7 +1374,7 @@ def expected_sizes(
                     at, log_own, log_left = line_at(score, row, r), 0.0, np.nan
                     if bound_of(score.code) < np.inf and at.low + at.own >= SATURATED:
                         log_own, log_left = tie_logs(score, row, r)
-                    out[j, k, i] += share_inside(score, randomized, r, at, log_own, log_left, q, tie)
+                    out[j, k, i] += share_inside(score, randomized, r, at, row.own[r], log_own, log_left, q, tie)
 
 
 @entry
@@ -1534,7 +1488,7 @@ def fill_row_keys(values: Floats, classes: Ints, start: np.uint64, shift: np.uin
     for i in range(values.shape[0]):
         state = start
         for j in range(values.shape[1]):
-            state = chain(chain(state, np.uint64(_as_bits(values[i, j]))), np.uint64(classes[i, j]))
+            state = chain(chain(state, np.uint64(bits_of(values[i, j]))), np.uint64(classes[i, j]))
         out[i] = state >> shift
 
 

@@ -281,7 +281,7 @@ class Engine(Protocol):
     """Who works on the blocks of a source: threads of this process, or the workers of a cluster."""
 
     def map(
-        self, source: Source, task: Task, keep: Callable[[Arrays, slice], None], n_jobs: int | None,
+        self, source: Source, task: Task, keep: Callable[[Any, slice], None], n_jobs: int | None,
         progress: Progress | None,
     ) -> None:  # fmt: skip
         """Hand what the task returns for every block to `keep`, in any order, with the place of its rows."""
@@ -296,7 +296,7 @@ class _Threads:
     """Threads of this process."""
 
     def map(
-        self, source: Source, task: Task, keep: Callable[[Arrays, slice], None], n_jobs: int | None,
+        self, source: Source, task: Task, keep: Callable[[Any, slice], None], n_jobs: int | None,
         progress: Progress | None,
     ) -> None:  # fmt: skip
         def work(block: Block, place: slice) -> int:
@@ -335,7 +335,7 @@ _THREADS = _Threads()
 def map_rows(
     source: Source,
     f: Callable[..., Any],
-    out: Sequence[NDArray[Any]],
+    out: NDArray[Any] | Sequence[NDArray[Any]],
     *,
     per_row: Sequence[Any] = (),
     fixed: Sequence[Any] = (),
@@ -343,16 +343,18 @@ def map_rows(
     n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Fill arrays with what a function gives for blocks of rows, which stand along the last axis, or the one before it.
+    """Fill an array, or several, with what a function gives for blocks of rows: along the last axis, or the one before.
 
     The function is called as f(block, *per_row, *fixed), where `per_row` are arrays, ranges or other objects that are
-    indexed by the slice of the block's rows, and returns a tuple of arrays. It must be picklable for a cluster.
+    indexed by the slice of the block's rows, and returns an array, or a tuple. It must be picklable for a cluster.
     """
-    spills = Spills(out)
-    tail = () if axis == -1 else (slice(None),)  # rows are on the last axis, or on the last but one
+    arrays = (out,) if isinstance(out, np.ndarray) else tuple(out)
+    spills = Spills(arrays)
+    tail = () if axis == -1 else (slice(None),)
 
-    def keep(found: Arrays, place: slice) -> None:
-        for whole, some in zip(out, found, strict=True):
+    def keep(result: Any, place: slice) -> None:
+        found = result if isinstance(result, tuple) else (result,)
+        for whole, some in zip(arrays, found, strict=True):
             whole[(..., place, *tail)] = some
         spills.wrote(sum(some.nbytes for some in found))
 
@@ -362,12 +364,8 @@ def map_rows(
 def top_labels(source: Source) -> Ints:
     """The label with the largest logit of each row; of equal ones the first."""
     found = np.empty(source.n_rows, dtype=np.int64)
-    map_rows(source, _block_top_labels, [found])
+    map_rows(source, partial(np.argmax, axis=1), found)
     return found
-
-
-def _block_top_labels(block: Block) -> tuple[Ints]:
-    return (block.argmax(axis=1),)
 
 
 def sum_rows(

@@ -94,11 +94,11 @@ class Randomness:
 def draw_uniforms(source: Source, seed: int, *, second: bool = False) -> Floats:
     """The u of every row from the seed and the row, (n,): for rows whose logits are changed afterwards."""
     out: Floats = row_array((source.n_rows,))
-    map_rows(source, block_uniforms, [out], fixed=[Randomness(seed, second=second)])
+    map_rows(source, block_uniforms, out, fixed=[Randomness(seed, second=second)])
     return out
 
 
-def block_uniforms(block: Block, randomness: Randomness) -> tuple[Floats]:
+def block_uniforms(block: Block, randomness: Randomness) -> Floats:
     """The u of the rows of a block, from their largest logits alone."""
     few = min(N_KEYS + 1, block.shape[1])
-    return (randomness.block(gaps_of(sort_ascending(np.partition(block, -few, axis=1)[:, -few:]))),)
+    return randomness.block(gaps_of(sort_ascending(np.partition(block, -few, axis=1)[:, -few:])))

@@ -15,7 +15,7 @@ from thermoset import kernels
 from thermoset.arrays import Block, Floats, Ints, as_float64
 from thermoset.calibration.classes import ClassCorrection, try_correction
 from thermoset.calibration.confidence import ConfidenceMap, block_odds, top_odds, try_map
-from thermoset.calibration.temperature import TemperatureScaler
+from thermoset.calibration.temperature import TemperatureScaler, block_confidences, block_probabilities
 from thermoset.data import Logits
 from thermoset.data.top_k import tops_of
 from thermoset.errors import InputError
@@ -186,11 +186,11 @@ class CalibratedSoftmax:
 
     def of_block(self, block: Block) -> Floats:
         """Probabilities of a block of rows, (n, C)."""
-        probs, rows = np.empty(block.shape), as_float64(block)
         if self.confidence_map is None:
-            kernels.softmax(rows, self.temperature, probs)
+            probs = block_probabilities(block, self.temperature)
         else:
-            confidence = self.confidence_map.confidence(block_odds(rows, self.temperature)[0])
+            probs, rows = np.empty(block.shape), as_float64(block)
+            confidence = self.confidence_map.confidence(block_odds(rows, self.temperature))
             kernels.share_out(rows, self.temperature, confidence, probs)
         if self.ratio is not None:
             weighted = probs * self.ratio
@@ -206,11 +206,9 @@ class CalibratedSoftmax:
             return labels, probs[np.arange(len(probs)), labels]
         rows = as_float64(block)
         if self.confidence_map is not None:
-            confidence = self.confidence_map.confidence(block_odds(rows, self.temperature)[0])
+            confidence = self.confidence_map.confidence(block_odds(rows, self.temperature))
             return block.argmax(axis=1), confidence
-        found = np.empty((1, len(block)))
-        kernels.confidences(rows, np.array([self.temperature]), np.empty(block.shape[1]), found)
-        return block.argmax(axis=1), found[0]
+        return block.argmax(axis=1), block_confidences(rows, np.array([self.temperature]))[0]
 
     def confidence_and_loss(self, data: Logits) -> tuple[Floats, Floats]:
         """Confidence of the predicted label of each labelled row, and minus the log of its label's probability."""

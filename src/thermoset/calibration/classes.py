@@ -218,12 +218,8 @@ def log_probabilities(data: Logits, temperature: float) -> Floats:
     """Logarithms of softmax(z / T) of rows, (n, C), with a large negative number in place of -inf."""
     out = np.empty((len(data), data.n_classes))
     ones = ClassCorrection(temperature=temperature, shift=(0.0,) * data.n_classes)
-    map_rows(data, _correct_block, [out], fixed=[ones], axis=-2)
+    map_rows(data, ones.of_block, out, axis=-2)
     return np.maximum(out, _FAR, out=out)
-
-
-def _correct_block(block: Block, correction: ClassCorrection) -> tuple[Floats]:
-    return (correction.of_block(block),)
 
 
 def try_correction(

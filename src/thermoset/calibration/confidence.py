@@ -80,15 +80,15 @@ def top_odds(data: Logits, temperature: float) -> Floats:
     The log-odds come from the mass of the others, so they do not saturate.
     """
     out: Floats = row_array((2, len(data)))
-    map_rows(data, block_odds, [out], fixed=[temperature])
+    map_rows(data, block_odds, out, fixed=[temperature])
     return out
 
 
-def block_odds(block: Block, temperature: float) -> tuple[Floats]:
+def block_odds(block: Block, temperature: float) -> Floats:
     """The same of a block of rows."""
     out = np.empty((2, len(block)))
     kernels.top_odds(as_float64(block), temperature, np.empty(block.shape[1]), out)
-    return (out,)
+    return out
 
 
 class MapTrial(NamedTuple):

@@ -76,15 +76,15 @@ class _Moments(NamedTuple):
 
 def _moments(data: Logits, labels: Ints, inverse: float) -> _Moments:
     each: Floats = row_array((3, len(data)))
-    map_rows(data, _likelihoods_of_block, [each], per_row=[as_int64(labels)], fixed=[inverse])
+    map_rows(data, _likelihoods_of_block, each, per_row=[as_int64(labels)], fixed=[inverse])
     loss, slope, curvature = map(float, each.mean(axis=1))
     return _Moments(loss, slope, curvature, float(np.abs(each[1]).mean()))
 
 
-def _likelihoods_of_block(block: Block, labels: Ints, inverse: float) -> tuple[Floats]:
+def _likelihoods_of_block(block: Block, labels: Ints, inverse: float) -> Floats:
     out = np.empty((3, len(block)))
     likelihoods(as_float64(block), as_int64(labels), inverse, out)
-    return (out,)
+    return out
 
 
 def _newton(data: Logits, labels: Ints, start: float) -> tuple[float, float, int]:
@@ -232,14 +232,15 @@ class _LogOdds:
 def confidences_at(data: Logits, temperatures: Floats) -> Floats:
     """Probability of each row's top class at each of several temperatures, (n_temperatures, n)."""
     out: Floats = row_array((len(temperatures), len(data)))
-    map_rows(data, _confidences_of_block, [out], fixed=[temperatures])
+    map_rows(data, block_confidences, out, fixed=[temperatures])
     return out
 
 
-def _confidences_of_block(block: Block, temperatures: Floats) -> tuple[Floats]:
+def block_confidences(block: Block, temperatures: Floats) -> Floats:
+    """The same of a block of rows."""
     out = np.empty((len(temperatures), len(block)))
     confidences(as_float64(block), temperatures, np.empty(block.shape[1]), out)
-    return (out,)
+    return out
 
 
 def probabilities(logits: Any, temperature: float = 1.0) -> Floats:
@@ -250,15 +251,15 @@ def probabilities(logits: Any, temperature: float = 1.0) -> Floats:
     """
     data = as_logits(logits)
     probs = np.empty((len(data), data.n_classes))
-    map_rows(data, block_probabilities, [probs], fixed=[checked_temperature(temperature)], axis=-2)
+    map_rows(data, block_probabilities, probs, fixed=[checked_temperature(temperature)], axis=-2)
     return probs
 
 
-def block_probabilities(block: Block, temperature: float) -> tuple[Floats]:
+def block_probabilities(block: Block, temperature: float) -> Floats:
     """Softmax of a block of rows at a temperature, (n, C)."""
     probs = np.empty(block.shape)
     softmax(as_float64(block), temperature, probs)
-    return (probs,)
+    return probs
 
 
 def confidence_at(logits: Any, temperature: float = 1.0) -> Floats:

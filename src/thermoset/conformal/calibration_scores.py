@@ -270,7 +270,7 @@ class CalibrationScores:
         out = np.empty((len(data), data.n_classes))
         if (tops := tops_of(data)) is None:
             per_row = [randomness, Randomness() if smoothing is None else smoothing, groups, own]
-            map_rows(data, _p_values_of_block, [out], per_row=per_row, fixed=[self], axis=-2)
+            map_rows(data, _p_values_of_block, out, per_row=per_row, fixed=[self], axis=-2)
             return out
 
         def work(some: TopRows, place: slice) -> None:
@@ -306,10 +306,9 @@ class CalibrationScores:
 
 def _p_values_of_block(
     block: Block, randomness: Randomness, smoothing: Randomness, groups: Ints, own: Ints, known: CalibrationScores
-) -> tuple[Floats]:
-    how = known.scoring.score, known.scoring.temperature, randomness
-    scores = block_scores(block, *how, among=known.sorted_scores)
-    return (known.look_up(scores, smoothing.block(gaps_of(sort_ascending(block))), groups, own),)
+) -> Floats:
+    scores = block_scores(block, randomness, known.scoring.score, known.scoring.temperature, known.sorted_scores)
+    return known.look_up(scores, smoothing.block(gaps_of(sort_ascending(block))), groups, own)
 
 
 def own_weights(known: Weights | None, weights: Any, n_rows: int) -> Floats | None:

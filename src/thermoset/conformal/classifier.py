@@ -140,18 +140,8 @@ class ConformalClassifier(Estimator):
         Rows with the same id have the same u.
         """
         data = fit_data(self, logits, labels, groups)
-        y = data.require_labels("ConformalClassifier.fit")
         _warn_of_level(self.alpha)
-        recipe, rows = learn_from_some(self.recipe, data).announce(data)
-        if recipe.by_row:
-            fitted_groups(data, _BY_GROUP)
-        if weights is not None:
-            check_weightable(text_of(recipe.grouping))
-            weights = conformal_weights(weights, len(data))
-        scoring = Scoring.of(recipe)
-        randomness = scoring.randomness(u, len(data), ids)
-        (own,) = label_scores(data, y, scoring.score, [scoring.temperature], randomness)
-        scores = CalibrationScores.of(own, data, recipe, scoring, rows, weights)
+        (scores,) = _calibration_scores(self.recipe, data, [self.temperature], u, ids, weights)
         self.adopt(scores, data.n_classes, data.classes, input_kind_of(data))
         self._warn_where_infinite(self.thresholds_, self.alpha)
         return self
@@ -241,8 +231,7 @@ class ConformalClassifier(Estimator):
         require_fitted(self)
         _warn_of_level(alpha)
         self._require_ranks("other levels")
-        given = {name: getattr(self, name) for name in Recipe.__struct_fields__} | {"alpha": alpha}
-        other = type(self)(**given)
+        other = self._copy(alpha=alpha)
         other.adopt(self.calibration_, self.n_features_in_, self.class_names_, self.input_kind_)
         other._warn_where_infinite(other.thresholds_, alpha)
         return other
@@ -312,6 +301,10 @@ class ConformalClassifier(Estimator):
                 f"this classifier has no {what}: its threshold was tightened with more rows. Fit it again."
             )
 
+    def _copy(self, **parameters: Any) -> "ConformalClassifier":
+        """An unfitted copy with some other parameters."""
+        return type(self)(**{name: getattr(self, name) for name in Recipe.__struct_fields__} | parameters)
+
     def _set_thresholds(self, thresholds: Pairs) -> None:
         """Take thresholds (G, K), in the form that decides and in the one for reading."""
         self.thresholds_: Pairs = thresholds
@@ -353,17 +346,25 @@ def fitted_at(
     [0.6, 0.692308]
     """
     data = fit_data(model, logits, labels)
-    y = data.require_labels("fitted_at")
-    recipe, rows = learn_from_some(model.recipe, data).announce(data)
-    at = [Scoring.of(recipe.change(temperature=t)) for t in temperatures]
-    if recipe.by_row:
-        fitted_groups(data, _BY_GROUP)
-    asked = {name: getattr(model, name) for name in Recipe.__struct_fields__}
-    copies = [type(model)(**asked | {"temperature": one.temperature}) for one in at]
-    randomness, kind = at[0].randomness(u, len(data)), input_kind_of(data)
-    of_copies = label_scores(data, y, recipe.set_score, [one.temperature for one in at], randomness)
-    for copy, of_copy, scoring in zip(copies, of_copies, at, strict=True):
-        scores = CalibrationScores.of(of_copy, data, recipe, scoring, rows)
-        copy.adopt(scores, data.n_classes, data.classes, kind)
+    copies = []
+    for scores in _calibration_scores(model.recipe, data, temperatures, u):
+        copy = model._copy(temperature=scores.scoring.temperature)
+        copies.append(copy.adopt(scores, data.n_classes, data.classes, input_kind_of(data)))
         copy._warn_where_infinite(copy.thresholds_, copy.alpha)
     return copies
+
+
+def _calibration_scores(
+    recipe: Recipe, data: Logits, temperatures: Sequence[float], u: Any, ids: Any = None, weights: Any = None
+) -> list[CalibrationScores]:
+    """What the conformal rows score at each of several temperatures; they are sorted once."""
+    recipe, rows = learn_from_some(recipe, data).announce(data, stacklevel=4)
+    if recipe.by_row:
+        fitted_groups(data, _BY_GROUP)
+    if weights is not None:
+        check_weightable(text_of(recipe.grouping))
+        weights = conformal_weights(weights, len(data))
+    at = [Scoring.of(recipe.change(temperature=t)) for t in temperatures]
+    labels, randomness = data.require_labels("ConformalClassifier.fit"), at[0].randomness(u, len(data), ids)
+    found = label_scores(data, labels, at[0].score, [one.temperature for one in at], randomness)
+    return [CalibrationScores.of(own, data, recipe, one, rows, weights) for own, one in zip(found, at, strict=True)]

@@ -259,7 +259,7 @@ class Learned:
     absent: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     seen: int = 0
 
-    def announce(self, data: Logits) -> tuple[Recipe, Ints | None]:
+    def announce(self, data: Logits, stacklevel: int = 3) -> tuple[Recipe, Ints | None]:
         """The recipe and the rows, with a warning that names the absent classes."""
         if self.absent.size:
             warnings.warn(
@@ -267,7 +267,7 @@ class Learned:
                 f"prior, and each counts as half a row: {name_some(self.absent, data.classes)}. Pass PAS a prior, "
                 "such as the class counts of the training rows.",
                 CoverageWarning,
-                stacklevel=3,
+                stacklevel=stacklevel,
             )
         return self.recipe, self.rows
 

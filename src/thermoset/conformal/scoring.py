@@ -91,14 +91,14 @@ def _checked_u(u: Any, n_rows: int) -> Floats:
 def label_ranks(source: Source, labels: Ints) -> Ints:
     """The rank of each row's label, from 1; of equal logits the lower label index ranks higher."""
     ranks = row_array((source.n_rows,), np.int64)
-    map_rows(source, _block_ranks, [ranks], per_row=[as_int64(labels)])
+    map_rows(source, _block_ranks, ranks, per_row=[as_int64(labels)])
     return ranks + 1
 
 
-def _block_ranks(block: Block, labels: Ints) -> tuple[Ints]:
+def _block_ranks(block: Block, labels: Ints) -> Ints:
     ranks = np.empty(len(block), dtype=np.int64)
     kernels.rank_labels(as_float64(block), as_int64(labels), ranks)
-    return (ranks,)
+    return ranks
 
 
 def label_scores(source: Source, labels: Ints, score: Score, temperatures: Any, randomness: Randomness) -> Pairs:
@@ -114,15 +114,15 @@ def label_scores(source: Source, labels: Ints, score: Score, temperatures: Any, 
         return move_beyond(label_scores(source, labels, score.of, at, randomness), beyond)
     parts = row_array((2, len(at), source.n_rows))
     f = _block_label_scores if score.compiled else _plain_label_scores
-    map_rows(source, f, [parts], per_row=[as_int64(labels), randomness], fixed=[score, at])
+    map_rows(source, f, parts, per_row=[as_int64(labels), randomness], fixed=[score, at])
     return pairs(*parts)
 
 
 def _block_label_scores(
     block: Block, labels: Ints, randomness: Randomness, score: Score, temperatures: Floats
-) -> tuple[Floats]:
+) -> Floats:
     rows, gaps, n = as_float64(block), gaps_of(sort_ascending(block)), len(block)
-    (ranks,), own = _block_ranks(block, labels), as_int64(labels)
+    ranks, own = _block_ranks(block, labels), as_int64(labels)
     parts, values = np.empty((4, len(temperatures), n)), np.empty((2, len(temperatures), n))
     kernels.label_parts(gaps, ranks, temperatures, np.empty(gaps.shape[1]), parts)
     gap = rows[np.arange(n), own] - rows.max(axis=1)
@@ -135,19 +135,19 @@ def _block_label_scores(
         kernels.trial_values(score.terms, terms_of, numbers, u[None], values[0, j : j + 1])
         kernels.label_ties(score.terms, at, ranks, gap, second, mine, every, u, values[1, j])
     values[0] += score.offsets(block.shape[1])[own]
-    return (values,)
+    return values
 
 
 def _plain_label_scores(
     block: Block, labels: Ints, randomness: Randomness, score: Score, temperatures: Floats
-) -> tuple[Floats]:
+) -> Floats:
     gaps, order = sorted_order(block)
     u, values = randomness.block(gaps), np.empty((2, len(temperatures), len(block)))
     row, place = np.arange(len(block)), (order == labels[:, None]).argmax(axis=1)
     for j, temperature in enumerate(temperatures.tolist()):
         own = plain_pairs(score, sorted_rows(gaps, temperature, u))[row, place]
         values[0, j], values[1, j] = own.real, own.imag
-    return (values,)
+    return values
 
 
 # ---- scores of all labels --------------------------------------------------------------------------------------------
@@ -156,16 +156,12 @@ def _plain_label_scores(
 def score_matrix(source: Source, score: Score, temperature: float, randomness: Randomness) -> Pairs:
     """Score of every label of every row, (n, C), in the order of labels."""
     out = np.empty((source.n_rows, source.n_classes), dtype=np.complex128)
-    map_rows(source, _matrix_of_block, [out], per_row=[randomness], fixed=[score, temperature], axis=-2)
+    map_rows(source, block_scores, out, per_row=[randomness], fixed=[score, temperature], axis=-2)
     return out
 
 
-def _matrix_of_block(block: Block, randomness: Randomness, score: Score, temperature: float) -> tuple[Pairs]:
-    return (block_scores(block, score, temperature, randomness),)
-
-
 def block_scores(
-    block: Block, score: Score, temperature: float, randomness: Randomness, among: Pairs | None = None
+    block: Block, randomness: Randomness, score: Score, temperature: float, among: Pairs | None = None
 ) -> Pairs:
     """Score of every label of a block of rows, (n, C), in the order of labels; the randomness must be that of the rows.
 
@@ -174,7 +170,7 @@ def block_scores(
     gaps, order = sorted_order(block)
     if isinstance(score, RankLimited):
         ranks = np.argsort(order, axis=1) + 1
-        return move_beyond(block_scores(block, score.of, temperature, randomness), ranks > np.array(score.limits))
+        return move_beyond(block_scores(block, randomness, score.of, temperature), ranks > np.array(score.limits))
     u = randomness.block(gaps)
     if not score.compiled:
         by_rank = plain_pairs(score, sorted_rows(gaps, temperature, u))
@@ -240,7 +236,7 @@ def predict_sets(
     if (tops := tops_of(source)) is not None:
         _fill_by_bounds(sets, KeptSets.sets, tops, *how, LOWER)
     else:
-        _map_sets(source, _sets_of_block, sets, *how, axis=-2)
+        _map_sets(source, block_sets, sets, *how, axis=-2)
     return sets
 
 
@@ -249,23 +245,17 @@ def _map_sets(
     groups: Ints | None, **options: Any,
 ) -> None:  # fmt: skip
     groups = np.zeros(source.n_rows, dtype=np.int64) if groups is None else groups
-    map_rows(source, f, [out], per_row=[randomness, groups], fixed=[score, temperature, thresholds], **options)
-
-
-def _sets_of_block(
-    block: Block, randomness: Randomness, groups: Ints, score: Score, temperature: float, thresholds: Pairs
-) -> tuple[Bools]:
-    return (block_sets(block, score, temperature, randomness, thresholds, groups),)
+    map_rows(source, f, out, per_row=[randomness, groups], fixed=[score, temperature, thresholds], **options)
 
 
 def block_sets(
-    block: Block, score: Score, temperature: float, randomness: Randomness, thresholds: Pairs, groups: Ints
+    block: Block, randomness: Randomness, groups: Ints, score: Score, temperature: float, thresholds: Pairs
 ) -> Bools:
     """Sets of a block of rows, (levels, n, C); see `predict_sets`."""
     n_classes = block.shape[1]
     if not score.compiled:
         mine = thresholds[:, groups]  # (levels, n, 1 or C)
-        return np.asarray(block_scores(block, score, temperature, randomness) <= mine)
+        return np.asarray(block_scores(block, randomness, score, temperature) <= mine)
     sets = np.empty((len(thresholds), *block.shape), dtype=np.bool_)
     cuts = as_floats(thresholds)
     if score.by_share:
@@ -328,12 +318,12 @@ def predict_sizes(
 
 def _sizes_of_block(
     block: Block, randomness: Randomness, groups: Ints, score: Score, temperature: float, thresholds: Pairs
-) -> tuple[Ints]:
+) -> Ints:
     if score.prefixes and not score.by_share and thresholds.shape[2] == 1:
         cuts = as_floats(thresholds)
-        return (_prefix_sizes(sort_ascending(block), score, temperature, randomness, cuts, groups),)
-    sets = block_sets(block, score, temperature, randomness, thresholds, groups)
-    return (sets.sum(axis=2),)
+        return _prefix_sizes(sort_ascending(block), score, temperature, randomness, cuts, groups)
+    sets = block_sets(block, randomness, groups, score, temperature, thresholds)
+    return np.asarray(sets.sum(axis=2))
 
 
 def undecided_rows(

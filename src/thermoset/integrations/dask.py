@@ -203,7 +203,7 @@ class DaskEngine:
         self.client = client
 
     def map(
-        self, source: Source, task: Task, keep: Callable[[Arrays, slice], None], n_jobs: int | None,  # noqa: ARG002
+        self, source: Source, task: Task, keep: Callable[[Any, slice], None], n_jobs: int | None,  # noqa: ARG002
         progress: Progress | None,
     ) -> None:  # fmt: skip
         """Hand what the task returns for every block to `keep`, in any order, with the place of its rows."""
@@ -319,7 +319,7 @@ def _read(given: Any, rows: slice | NDArray[np.int64]) -> Block:
     return given[rows] if isinstance(given, np.ndarray) else Piece(given, rows, slice(0, 0)).read()
 
 
-def _map(given: Any, rows: slice | NDArray[np.int64], task: Task) -> list[tuple[slice, Arrays]]:
+def _map(given: Any, rows: slice | NDArray[np.int64], task: Task) -> list[tuple[slice, Any]]:
     """A task of dask: what the blocks of some rows give, with their places among them."""
     return [(place, task.at(place)(block)) for place, block in _blocks(given, rows)]
 

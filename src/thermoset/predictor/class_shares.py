@@ -117,7 +117,7 @@ def learn_shares(data: Logits, temperature: float, scores: Pairs, random_state: 
 
 def _add_moments(block: Block, sums: tuple[Ints], temperature: float) -> None:
     """Add p and p**2 of a block, in units."""
-    (probs,) = block_probabilities(block, temperature)
+    probs = block_probabilities(block, temperature)
     for place, numbers in enumerate((probs, probs**2)):
         sums[0][place] += np.rint(numbers / UNIT).astype(np.int64).sum(axis=0)
 

@@ -112,14 +112,14 @@ class RowSets:
     def decide(self, block: Block) -> tuple[Bools, Ints]:
         """Sets of a block of rows, which must be these, and what is done with each: a choice without an answer rule."""
         groups = np.zeros(len(block), dtype=np.int64) if self.groups is None else self.groups
-        how = self.scoring.score, self.scoring.temperature, self.randomness
-        sets: Bools = block_sets(block, *how, self.thresholds, groups)[0]
+        how = self.randomness, groups, self.scoring.score, self.scoring.temperature
+        sets: Bools = block_sets(block, *how, self.thresholds)[0]
         if (cut := self.answers) is None:
             return sets, np.full(len(block), CHOOSE)
-        g, row, label = block_odds(block, cut.temperature)[0][0], np.arange(len(block)), block.argmax(axis=1)
+        g, row, label = block_odds(block, cut.temperature)[0], np.arange(len(block)), block.argmax(axis=1)
         answered = (g >= cut.threshold) & (cut.threshold < np.inf)
         if cut.top is not None:
-            tops = block_sets(block, *how, cut.top, groups)[0]
+            tops = block_sets(block, *how, cut.top)[0]
             sets[row, label] |= (g >= cut.below) & tops[row, label]
         sets[answered] = False
         sets[row[answered], label[answered]] = True

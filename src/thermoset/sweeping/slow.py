@@ -116,9 +116,8 @@ class _OneScore:
             for j, levels in enumerate(fitted):
                 for places in self._alike:
                     score, table = levels[places[0]][0], np.stack([levels[a][1] for a in places])
-                    sets = block_sets(
-                        block, score, float(self.job.temperatures[j]), drawn[place], table, codes[place]
-                    )  # fmt: skip
+                    at = float(self.job.temperatures[j])
+                    sets = block_sets(block, drawn[place], codes[place], score, at, table)
                     for a, one in zip(places, sets, strict=True):
                         self._add(counted, (j, a, t), one, fresh[place])
 
@@ -133,7 +132,7 @@ class _OneScore:
             thresholds.append(group_thresholds(own[rows], zero, 1, self.job.alphas)[:, 0])
         threshold[j] = np.array(thresholds).real.T + 0.0  # no negative zero
         for place, block in self.data.blocks(block_rows(self.data.n_classes)):
-            scores = block_scores(block, score, at, no_u[place])
+            scores = block_scores(block, no_u[place], score, at)
             for t, of_trial in enumerate(thresholds):
                 mine = np.flatnonzero(trials.evaluation[place, t])
                 for a, q in enumerate(of_trial):

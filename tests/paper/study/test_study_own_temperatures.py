@@ -120,4 +120,4 @@ def test_published_raps_by_hand():
 
 def raps_values(score, probabilities, u):
     """Values of the scores of all labels of a row with these probabilities."""
-    return block_scores(np.log([probabilities]), score, 1.0, Randomness(given=np.array([u]))).real[0]
+    return block_scores(np.log([probabilities]), Randomness(given=np.array([u])), score, 1.0).real[0]
