@@ -34,7 +34,7 @@ _CODECS |= {"bitround", "delta", "fletcher32", "shuffle"}
 _METADATA = ("zarr.json", ".zarray", ".zgroup")
 _METADATA_BYTES = 1 << 24
 # What zarr and h5py were seen to raise for damaged files; their own errors are among these.
-_BAD = (ValueError, TypeError, LookupError, RuntimeError, AttributeError, EOFError, OverflowError, OSError, zlib.error)
+_BAD = (ValueError, TypeError, LookupError, RuntimeError, AttributeError, EOFError, ArithmeticError, OSError, zlib.error)
 
 
 @contextmanager
@@ -98,8 +98,10 @@ def read_zarr(path: Path, asked: Request) -> Table:
     if _is_array(found):
         return Table({"probs" if asked.probabilities else "logits": _zarr(path, asked), **sibling_columns(path, asked)})
     attributes = found.get("attributes") or (_json(path / ".zattrs") if (path / ".zattrs").is_file() else {})
+    if not isinstance(attributes, dict):
+        raise FileFormatError("the attributes of the Zarr folder are not a JSON object: damaged. Write it again.")
     names = [part.name for part in path.iterdir() if (part / "zarr.json").is_file() or (part / ".zarray").is_file()]
-    return Table(Columns(names, lambda name: _zarr(path / name, asked)), dict(attributes))
+    return Table(Columns(names, lambda name: _zarr(path / name, asked)), attributes)
 
 
 def _metadata(path: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ a tensor (`groups`), its numbers are places in that list.
 import io
 import json
 import pickle
+import struct
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -91,6 +92,10 @@ def write_safetensors(stream: BinaryIO, table: Table) -> None:
 # -- torch -------------------------------------------------------------------------------------------------------------
 
 
+# What torch was seen to raise for damaged files.
+_BAD = (RuntimeError, ValueError, TypeError, EOFError, LookupError, AttributeError, struct.error, zipfile.BadZipFile)
+
+
 @contextmanager
 def _torch_errors() -> Iterator[None]:
     try:
@@ -101,7 +106,7 @@ def _torch_errors() -> Iterator[None]:
         raise FileFormatError(
             f"holds more than plain tensors, numbers, text, and lists and dicts of them ({reason(error)}). {_WANTED}"
         ) from None
-    except (RuntimeError, ValueError, TypeError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as error:
+    except _BAD as error:
         raise FileFormatError(
             f"not a torch archive, a truncated one, or of torch before 1.6 ({reason(error)}). "
             "Save it again with torch.save."
