@@ -345,6 +345,26 @@ def test_a_torch_archive_whose_pickle_is_cut_is_refused(tmp_path, read):
             read(tmp_path / "val.pt")
 
 
+@pytest.mark.parametrize("what", ["labels", "groups", "ids"])
+def test_a_single_value_is_no_column(tmp_path, read, what):
+    np.savez(tmp_path / "val.npz", logits=VAL.logits, **{what: np.array(3)})
+    if read is read_blocks and what == "labels":
+        return  # which are not read there
+    with pytest.raises(FileFormatError):
+        read(tmp_path / "val.npz", **({"id_column": "ids"} if what == "ids" else {}))
+
+
+@pytest.mark.parametrize("what", ["log_sum_exp", "labels", "top_logits"])
+def test_a_single_value_is_no_column_of_largest_logits(tmp_path, what):
+    top = {"top_indices": [[0, 1, 2, 3]], "top_logits": [[2.0, 1.0, 0.5, 0.0]], "n_classes": 6}
+    top |= {"log_sum_exp": [np.log(np.exp(top["top_logits"]).sum() + 1)], "labels": [0]}
+    np.savez(tmp_path / "val.npz", **top)
+    assert load(tmp_path / "val.npz").labels.tolist() == [0]
+    np.savez(tmp_path / "val.npz", **(top | {what: np.array(3)}))
+    with pytest.raises(FileFormatError):
+        load(tmp_path / "val.npz")
+
+
 def test_hdf5_reads_nothing_of_other_files(tmp_path):
     library = require("h5py", "hdf5")
     save(tmp_path / "good.h5", VAL)

@@ -34,7 +34,7 @@ _CODECS |= {"bitround", "delta", "fletcher32", "shuffle"}
 _METADATA = ("zarr.json", ".zarray", ".zgroup")
 _METADATA_BYTES = 1 << 24
 # What zarr and h5py were seen to raise for damaged files; their own errors are among these.
-_BAD = (ValueError, TypeError, LookupError, RuntimeError, AttributeError, EOFError, ArithmeticError, OSError, zlib.error)
+_BAD = (ArithmeticError, AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def _errors(what: str) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (*_BAD, lzma.LZMAError) as error:
+    except (*_BAD, lzma.LZMAError, zlib.error) as error:
         raise FileFormatError(f"{what} cannot be read, or is truncated ({reason(error)}).") from None
 
 
