@@ -1,6 +1,7 @@
 """What every format must be, collected from the registry: one answer, whatever form the rows have."""
 
 import gzip
+import json
 import os
 import pickle
 import signal
@@ -313,6 +314,55 @@ def test_zarr_chunks_that_are_missing_or_cut(tmp_path, name):
         chunk.unlink() if damaged is None else chunk.write_bytes(damaged)
         with pytest.raises(FileFormatError):
             load(path)
+
+
+@pytest.mark.parametrize(
+    ("place", "change"),
+    [
+        ("zarr.json", {"attributes": [7]}),
+        ("labels/zarr.json", {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [0]}}}),
+    ],
+)
+def test_zarr_metadata_that_make_no_sense_are_refused(tmp_path, place, change):
+    require("zarr", "zarr")
+    save(tmp_path / "val.zarr", VAL)
+    metadata = tmp_path / "val.zarr" / place
+    metadata.write_text(json.dumps(json.loads(metadata.read_text()) | change))
+    for read in (load, read_open):
+        with pytest.raises(FileFormatError):
+            read(tmp_path / "val.zarr")
+
+
+def test_a_torch_archive_whose_pickle_is_cut_is_refused(tmp_path, read):
+    require("torch", "torch")
+    save(tmp_path / "val.pt", VAL)
+    with zipfile.ZipFile(tmp_path / "val.pt") as archive:
+        members = {info.filename: archive.read(info) for info in archive.infolist()}
+    for content in (b"\x80\x02a.", b"\x80\x02J\x01"):  # appends to nothing; a number that is cut
+        name = next(name for name in members if name.endswith("data.pkl"))
+        write_zip(tmp_path / "val.pt", members | {name: content})
+        with pytest.raises(FileFormatError, match="torch archive"):
+            read(tmp_path / "val.pt")
+
+
+@pytest.mark.parametrize("what", ["labels", "groups", "ids"])
+def test_a_single_value_is_no_column(tmp_path, read, what):
+    np.savez(tmp_path / "val.npz", logits=VAL.logits, **{what: np.array(3)})
+    if read is read_blocks and what == "labels":
+        return  # which are not read there
+    with pytest.raises(FileFormatError):
+        read(tmp_path / "val.npz", **({"id_column": "ids"} if what == "ids" else {}))
+
+
+@pytest.mark.parametrize("what", ["log_sum_exp", "labels", "top_logits"])
+def test_a_single_value_is_no_column_of_largest_logits(tmp_path, what):
+    top = {"top_indices": [[0, 1, 2, 3]], "top_logits": [[2.0, 1.0, 0.5, 0.0]], "n_classes": 6}
+    top |= {"log_sum_exp": [np.log(np.exp(top["top_logits"]).sum() + 1)], "labels": [0]}
+    np.savez(tmp_path / "val.npz", **top)
+    assert load(tmp_path / "val.npz").labels.tolist() == [0]
+    np.savez(tmp_path / "val.npz", **(top | {what: np.array(3)}))
+    with pytest.raises(FileFormatError):
+        load(tmp_path / "val.npz")
 
 
 def test_hdf5_reads_nothing_of_other_files(tmp_path):

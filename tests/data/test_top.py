@@ -40,6 +40,8 @@ def test_rows_are_sorted_and_ties_go_to_the_lower_class():
         (lambda: made(log_rest=[[0.0], [0.0]]), "go together"),
         (lambda: made(log_sum_exp=[3.3, 3.3], log_rest=[[0.0], [0.0]], rest_temperatures=[1]), "cannot both be given"),
         (lambda: made(log_rest=[[0.0], [0.0]], rest_temperatures=[0]), "finite number > 0"),
+        (lambda: made(log_rest=[[0.0], [0.0]], rest_temperatures=1.0), "list of temperatures"),
+        (lambda: made(log_rest=[[0.0], [0.0]], rest_temperatures=[[1.0], 2.0]), "finite number > 0"),
         (lambda: made(log_rest=[[0.0, 0.0]] * 2, rest_temperatures=[1, 1]), "different from each other"),
         (lambda: made(log_rest=[[np.nan], [0.0]], rest_temperatures=[1]), r"log_rest\[0, 0\] is nan"),
         (lambda: made(log_sum_exp=[-np.inf, 0.0]), r"log_sum_exp\[0\] is -inf"),

@@ -21,6 +21,7 @@ from thermoset.data.logits import Logits, as_logits
 from thermoset.data.reading import check_logits, foreign_array, read_table
 from thermoset.data.tail_mass import Stated, fill_tail, stated_bounds, too_heavy, too_light
 from thermoset.errors import InputError
+from thermoset.quoting import quoted
 from thermoset.rows import block_rows
 
 LEAST_KEPT = 4
@@ -354,7 +355,10 @@ def _read_stated(n_rows: int, log_rest: object, temperatures: object, log_sum_ex
     if log_rest is not None and log_sum_exp is not None:
         raise InputError("log_rest and log_sum_exp cannot both be given. Pass only one.")
     if log_rest is not None:
-        at = _distinct_temperatures(np.asarray(temperatures).tolist(), "rest_temperatures")
+        listed = temperatures.tolist() if hasattr(temperatures, "tolist") else temperatures
+        if not isinstance(listed, list | tuple | range):
+            raise InputError(f"rest_temperatures must be a list of temperatures; got {quoted(temperatures)}.")
+        at = _distinct_temperatures(listed, "rest_temperatures")
         return Stated(at, _sums(log_rest, (n_rows, len(at)), "log_rest"), of_all=False)
     if log_sum_exp is not None:
         return Stated(np.ones(1), _sums(log_sum_exp, (n_rows,), "log_sum_exp")[:, None], of_all=True)

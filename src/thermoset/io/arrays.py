@@ -34,11 +34,11 @@ _CODECS |= {"bitround", "delta", "fletcher32", "shuffle"}
 _METADATA = ("zarr.json", ".zarray", ".zgroup")
 _METADATA_BYTES = 1 << 24
 # What zarr and h5py were seen to raise for damaged files; their own errors are among these.
-_BAD = (ValueError, TypeError, LookupError, RuntimeError, AttributeError, EOFError, OverflowError, OSError, zlib.error)
+_BAD = (ArithmeticError, AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 
 
 def _errors(what: str) -> AbstractContextManager[None]:
-    return unreadable(f"{what} cannot be read, or is truncated", (*_BAD, lzma.LZMAError))
+    return unreadable(f"{what} cannot be read, or is truncated", (*_BAD, lzma.LZMAError, zlib.error))
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,10 @@ def read_zarr(path: Path, asked: Request) -> Table:
     if found.get("node_type") == "array" or "chunks" in found:
         return Table({"probs" if asked.probabilities else "logits": _zarr(path, asked), **sibling_columns(path, asked)})
     attributes = found.get("attributes") or (_json(path / ".zattrs") if (path / ".zattrs").is_file() else {})
+    if not isinstance(attributes, dict):
+        raise FileFormatError("the attributes of the Zarr folder are not a JSON object: damaged. Write it again.")
     names = [part.name for part in path.iterdir() if (part / "zarr.json").is_file() or (part / ".zarray").is_file()]
-    return Table(Columns(names, lambda name: _zarr(path / name, asked)), dict(attributes))
+    return Table(Columns(names, lambda name: _zarr(path / name, asked)), attributes)
 
 
 def _metadata(path: Path) -> dict[str, Any]:

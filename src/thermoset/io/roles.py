@@ -447,6 +447,8 @@ def find_top(table: Table, asked: Request) -> Layout | None:
     parts = {role: held[name] for role, name in roles.items()}
     if len(parts["indices"].shape) != 2:
         return None
+    if single := [roles[role] for role, part in parts.items() if not part.shape]:
+        raise FileFormatError(f"{quoted(single[0])} holds a single value; expected one for each row.")
     if asked.probabilities:
         raise FileFormatError("contains the largest logits of each row, not probabilities. Leave out probabilities.")
     if asked.id_column is not None:

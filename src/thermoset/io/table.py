@@ -81,7 +81,9 @@ class Columns(Mapping[str, Column]):
 
 def read_all(column: Column) -> NDArray[Any]:
     """All rows of a column."""
-    return column.read(0, column.shape[0] if column.shape else 0)
+    if not column.shape:
+        raise FileFormatError("holds a single value where there should be one for each row. Save it again.")
+    return column.read(0, column.shape[0])
 
 
 def row_bytes(column: Column) -> int:

@@ -7,6 +7,7 @@ a tensor (`groups`), its numbers are places in that list.
 import io
 import json
 import pickle
+import struct
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -90,7 +91,8 @@ def write_safetensors(stream: BinaryIO, table: Table) -> None:
 # -- torch -------------------------------------------------------------------------------------------------------------
 
 
-_BAD_PT = (RuntimeError, ValueError, TypeError, EOFError, KeyError, AttributeError, zipfile.BadZipFile)
+# What torch was seen to raise for damaged files.
+_BAD_PT = (RuntimeError, ValueError, TypeError, EOFError, LookupError, AttributeError, struct.error, zipfile.BadZipFile)
 
 
 @contextmanager
