@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from benchmarks.data import network_logits
-from benchmarks.peers.temperatures import TEMPERATURES
+from benchmarks.measure import best_of, network_logits
+from benchmarks.peers.libraries import TEMPERATURES
 from benchmarks.report import Settings, Table, Target, timed
-from benchmarks.timing import best_of
 from thermoset import TemperatureScaler
 
 __all__ = ["ece", "temperature"]

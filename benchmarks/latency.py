@@ -6,9 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.data import network_logits
+from benchmarks.measure import Contender, best_of, network_logits
 from benchmarks.report import Line, Settings, Table, Target
-from benchmarks.timing import Contender, best_of
 from thermoset import TwoTemperaturePredictor
 
 __all__ = ["latency"]

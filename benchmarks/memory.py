@@ -97,7 +97,7 @@ def _peak(task: str, rows: int, classes: int) -> int:
     import numpy as np
 
     import thermoset as ts
-    from benchmarks.data import network_logits
+    from benchmarks.measure import network_logits
     from benchmarks.sets import fitted
 
     # What is imported and compiled before does not count.

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from benchmarks.timing import Timing
+from benchmarks.measure import Timing
 
 __all__ = ["Line", "Settings", "Table", "Target", "timed"]
 

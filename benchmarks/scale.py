@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.memory import peak_memory
+from benchmarks.measure import peak_memory
 from benchmarks.report import Line, Settings, Table, Target
 
 __all__ = ["cluster", "larger", "vocabulary"]

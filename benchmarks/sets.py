@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.data import network_logits
+from benchmarks.measure import best_of, network_logits
 from benchmarks.report import Settings, Table, Target, timed
-from benchmarks.timing import best_of
 from thermoset import ConformalClassifier
 
 __all__ = ["fitted", "mondrian", "raps"]

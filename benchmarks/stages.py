@@ -17,8 +17,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 import thermoset as ts
+from benchmarks.measure import best_of
 from benchmarks.report import Line, Settings, Table, Target
-from benchmarks.timing import best_of
 from thermoset import kernels
 from thermoset.rows import gaps_of
 from thermoset.sweeping import PAPER_GRID, temperature_grid

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.measure import best_of
 from benchmarks.report import Settings, Table, Target, timed
-from benchmarks.timing import best_of
 
 __all__ = ["startup"]
 

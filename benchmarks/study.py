@@ -11,8 +11,7 @@ import time
 from pathlib import Path
 
 import thermoset as ts
-from benchmarks.data import network_logits
-from benchmarks.memory import peak_memory
+from benchmarks.measure import network_logits, peak_memory
 from benchmarks.report import Line, Settings, Table, Target
 from thermoset.sweeping import PAPER_GRID, temperature_grid
 

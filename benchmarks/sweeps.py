@@ -14,9 +14,8 @@ from scipy.special import softmax
 
 import thermoset as ts
 from benchmarks import loops
-from benchmarks.data import network_logits
+from benchmarks.measure import best_of, network_logits
 from benchmarks.report import Line, Settings, Table, Target, timed
-from benchmarks.timing import best_of
 from thermoset.sweeping import PAPER_GRID, temperature_grid
 
 __all__ = ["compilation", "growth", "plain", "sweep"]

@@ -3,9 +3,8 @@
 import warnings
 
 import thermoset as ts
-from benchmarks.data import network_logits
+from benchmarks.measure import best_of, network_logits
 from benchmarks.report import Settings, Table, Target, timed
-from benchmarks.timing import best_of
 from thermoset.tuning import default_grid
 
 __all__ = ["auto", "clustered", "tune"]
