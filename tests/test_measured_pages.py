@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import speed
-from benchmarks.documents import between, write_between
+from benchmarks import pages
 from benchmarks.measure import best_of
+from benchmarks.pages import between, write_between
 from benchmarks.peers import page
 from benchmarks.peers.results import COMPARED, OURS, Plan, Result, ahead, law_of_coverage, ratios, smaller_sets, times
 
@@ -30,10 +30,10 @@ def test_the_readmes_part_about_other_libraries_is_what_was_measured():
     assert between(README, "peers") == page.readme_lines(PEERS)
 
 
-@pytest.mark.skipif(not speed.MEASURED.exists(), reason="`make bench` has not kept anything yet")
+@pytest.mark.skipif(not pages.MEASURED.exists(), reason="`make bench` has not kept anything yet")
 def test_the_table_of_speeds_is_what_was_measured():
     written = between((ROOT / "docs" / "speed.md").read_text(encoding="utf-8"), "table")
-    assert written == speed.table(json.loads(speed.MEASURED.read_text(encoding="utf-8")))
+    assert written == pages.table(json.loads(pages.MEASURED.read_text(encoding="utf-8")))
 
 
 def test_the_readme_has_no_speed_that_no_command_writes():

@@ -5,7 +5,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.documents import write_between
+from benchmarks.pages import write_between
 from benchmarks.peers.answers import cell_job
 from benchmarks.peers.results import (
     ALPHA,
