@@ -46,7 +46,7 @@ def test_the_readme_has_no_speed_that_no_command_writes():
 def test_every_library_was_asked_for_everything():
     jobs = {job: {one["library"] for one in PEERS["results"] if one["job"] == job} for job in COMPARED}
     makers = {OURS, "MAPIE", "TorchCP", "crepes", "puncc", "torch-uncertainty"}
-    assert jobs["LAC sets"] == jobs["one row"] == jobs["memory"] == jobs["first set"] == makers
+    assert jobs["LAC sets"] == jobs["one row"] == jobs["memory"] == jobs["first set"] == jobs["first start"] == makers
     assert jobs["installed"] == jobs["lines"] == makers | {"netcal", "probmetrics"}
     assert jobs["APS sets"] == makers - {"crepes"}
     assert {OURS, "scikit-learn", "probmetrics", "netcal", "torch LBFGS"} <= jobs["T*"]

@@ -10,6 +10,7 @@ from benchmarks.peers.answers import cell_job
 from benchmarks.peers.results import (
     ALPHA,
     COMPARED,
+    DRAWN,
     OURS,
     Plan,
     Result,
@@ -67,7 +68,7 @@ def markdown(document: dict[str, Any]) -> str:
     values = {
         **_sizes(plan),
         **_machine(document["machine"]),
-        "files": str(document["files"]),
+        "files": f"{document['files']} files" if document["files"] > 1 else "one file",
         "low": f"{law[0]:.4f}",
         "high": f"{law[1]:.4f}",
         "ahead": _ahead(results),
@@ -124,8 +125,8 @@ def _ahead(results: Sequence[Result]) -> str:
     """Where another library needs less, or has smaller sets at no less coverage."""
     lines = [f"- {title}: {_listed(less)}" for title, less in ahead(results)]
     lines += [
-        f"- {one.job.replace(' sets', '')} sets of {one.details['size']:.2f} labels that cover "
-        f"{one.details['coverage']:.4f}: {one.library}"
+        f"- smaller {one.job} at no less coverage: {one.library} ({one.details['size']:.2f} labels, "
+        f"{one.details['coverage']:.4f} covered)"
         for one in smaller_sets(results)
     ]
     return "**Where another library is ahead:**\n\n" + "\n".join(lines) if lines else "No other library was ahead."
@@ -138,10 +139,8 @@ def _listed(pairs: Sequence[tuple[str, float]]) -> str:
 def _in_words(results: Sequence[Result]) -> str:
     """The figure in words: the least and the most of each panel."""
     said = []
-    for job, title in COMPARED.items():
-        pairs = ratios(results, job)
-        if pairs:
-            said.append(f"{title}: " + _listed(pairs[:1]) + (" to " + _listed(pairs[-1:]) if len(pairs) > 1 else ""))
+    for title, pairs in _panels(results):
+        said.append(f"{title}: " + _listed(pairs[:1]) + (" to " + _listed(pairs[-1:]) if len(pairs) > 1 else ""))
     return "What other libraries take as a multiple of what thermoset takes. " + "; ".join(said) + "."
 
 
@@ -191,11 +190,10 @@ def _small(results: Sequence[Result]) -> str:
 
 
 def _uncompiled(results: Sequence[Result]) -> str:
-    for one in of_job(results, "first set"):
-        if one.library == OURS and one.details:
-            seconds = _digits(one.details["nothing compiled"])
-            return f"thermoset compiles its loops at the first start after an installation, which takes {seconds} s."
-    return ""
+    seconds = [_digits(one.value) for one in of_job(results, "first start") if one.library == OURS and one.value]
+    if not seconds:
+        return ""
+    return f"thermoset compiles its loops at the first start after an installation, which takes {seconds[0]} s."
 
 
 def _cold(results: Sequence[Result], plan: Plan, law: tuple[float, float]) -> str:
@@ -279,24 +277,31 @@ def _digits(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
+def _panels(results: Sequence[Result]) -> list[tuple[str, list[tuple[str, float]]]]:
+    """Titles and ratios of what is drawn."""
+    return [(COMPARED[job], pairs) for job in DRAWN if (pairs := ratios(results, job))]
+
+
 def figure(results: Sequence[Result]) -> "Figure":
     """A panel for each job, with bars from 1, where thermoset is: to the right for more and to the left for less."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    panels = [(title, pairs) for job, title in COMPARED.items() if (pairs := ratios(results, job))]
-    rows = -(-len(panels) // _COLUMNS)
-    figure = Figure(figsize=(10.5, 2.9 * rows + 0.4), layout="constrained")
+    panels = _panels(results)
+    rows = [panels[start : start + _COLUMNS] for start in range(0, len(panels), _COLUMNS)]
+    places = [max(len(pairs) for _, pairs in row) for row in rows]
+    figure = Figure(figsize=(10.5, 0.42 * sum(places) + 0.6 * len(rows) + 0.3), layout="constrained")
     FigureCanvasAgg(figure)
     every = [ratio for _, pairs in panels for _, ratio in pairs]
     limits = min(0.5, *every) / 1.3, max(every) * 8
-    places = max(len(pairs) for _, pairs in panels)
-    axes = figure.subplots(rows, _COLUMNS).flat
-    for (title, pairs), ax in zip(panels, axes, strict=False):
-        _draw_bars(ax, pairs)
-        _style(ax, title, limits, places)
-    for ax in list(axes)[len(panels) :]:
-        ax.axis("off")
+    axes = figure.subplots(len(rows), _COLUMNS, squeeze=False, gridspec_kw={"height_ratios": places})
+    for i, ax in enumerate(axes.flat):
+        if i < len(panels):
+            title, pairs = panels[i]
+            _draw_bars(ax, pairs)
+            _style(ax, title, limits, places[i // _COLUMNS])
+        else:
+            ax.axis("off")
     figure.supxlabel("times as much as thermoset (the line at 1); orange: less", fontsize=10, color=_INK)
     return figure
 
