@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from benchmarks.timing import Clock
+from benchmarks.measure import Clock
 
 __all__ = ["TRIALS", "plain", "published", "sorted_once"]
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import betabinom
 
-from benchmarks.report import Line, Settings, Table, Target
+from benchmarks.tables import Line, Settings, Table, Target
 
 __all__ = ["drop", "slide"]
 

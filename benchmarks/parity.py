@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.report import Line, Settings, Table, Target
+from benchmarks.tables import Line, Settings, Table, Target
 from thermoset import SCORES, datasets
 
 __all__ = ["parity"]

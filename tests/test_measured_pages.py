@@ -8,34 +8,32 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import speed
-from benchmarks.documents import between, write_between
+from benchmarks import pages
+from benchmarks.measure import best_of
+from benchmarks.pages import between, write_between
 from benchmarks.peers import page
-from benchmarks.peers.plan import OURS, Found, Plan
-from benchmarks.peers.reading import JOBS, faster, law_of_coverage, multiple, ratios
-from benchmarks.timing import best_of
+from benchmarks.peers.results import COMPARED, OURS, Plan, Result, ahead, law_of_coverage, ratios, smaller_sets, times
 
 ROOT = Path(__file__).parents[1]
 MEASURED = ROOT / "benchmarks" / "peers" / "measured.json"
-PEERS = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
-by_peers = pytest.mark.skipif(not PEERS, reason="`make bench-peers` has not been run for this version")
+PEERS = json.loads(MEASURED.read_text(encoding="utf-8"))
+MISSING = sorted(set(COMPARED) - {one["job"] for one in PEERS["results"]})
+complete = pytest.mark.skipif(bool(MISSING), reason=f"`make bench-peers` has yet to measure {', '.join(MISSING)}")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@by_peers
 def test_the_page_about_other_libraries_is_what_was_measured():
     assert (ROOT / "docs" / "peers.md").read_text(encoding="utf-8") == page.markdown(PEERS)
 
 
-@by_peers
 def test_the_readmes_part_about_other_libraries_is_what_was_measured():
     assert between(README, "peers") == page.readme_lines(PEERS)
 
 
-@pytest.mark.skipif(not speed.MEASURED.exists(), reason="`make bench` has not kept anything yet")
+@pytest.mark.skipif(not pages.MEASURED.exists(), reason="`make bench` has not kept anything yet")
 def test_the_table_of_speeds_is_what_was_measured():
-    told = between((ROOT / "docs" / "speed.md").read_text(encoding="utf-8"), "table")
-    assert told == speed.table(json.loads(speed.MEASURED.read_text(encoding="utf-8")))
+    written = between((ROOT / "docs" / "speed.md").read_text(encoding="utf-8"), "table")
+    assert written == pages.table(json.loads(pages.MEASURED.read_text(encoding="utf-8")))
 
 
 def test_the_readme_has_no_speed_that_no_command_writes():
@@ -44,44 +42,59 @@ def test_the_readme_has_no_speed_that_no_command_writes():
     assert re.findall(speeds, by_hand) == []
 
 
-@by_peers
+@complete
 def test_every_library_was_asked_for_everything():
-    jobs = {job: {one["library"] for one in PEERS["found"] if one["job"] == job} for job in JOBS}
+    jobs = {job: {one["library"] for one in PEERS["results"] if one["job"] == job} for job in COMPARED}
     makers = {OURS, "MAPIE", "TorchCP", "crepes", "puncc", "torch-uncertainty"}
-    assert jobs["LAC sets"] == jobs["one row"] == jobs["memory"] == makers
+    assert jobs["LAC sets"] == jobs["one row"] == jobs["memory"] == jobs["first set"] == jobs["first start"] == makers
+    assert jobs["installed"] == jobs["lines"] == makers | {"netcal", "probmetrics"}
     assert jobs["APS sets"] == makers - {"crepes"}
     assert {OURS, "scikit-learn", "probmetrics", "netcal", "torch LBFGS"} <= jobs["T*"]
+    assert {OURS, "MAPIE, top-label sigmoid", "netcal, beta"} <= jobs["ECE"] == jobs["log-loss"]
+    assert {OURS, "MAPIE, Holm (default)"} <= jobs["reviewed"]
     assert PEERS["plan"] == json.loads(json.dumps(vars(Plan())))
 
 
-@by_peers
 def test_a_page_of_other_numbers_shows_them_and_who_failed():
-    found = [
-        {**one, "value": None, "seen": {}, "missing": "fails (ValueError: no)"}
+    results = [
+        {**one, "value": None, "details": {}, "missing": "fails (ValueError: no)"}
         if (one["library"], one["job"]) == ("puncc", "LAC sets")
-        else {**one, "value": 0.25 * one["value"]}
+        else {**one, "value": 0.01 * one["value"]}
         if (one["library"], one["job"]) == ("MAPIE", "LAC sets")
         else one
-        for one in PEERS["found"]
+        for one in PEERS["results"]
     ]
-    told = page.markdown({**PEERS, "found": found})
-    assert "| puncc | fails (ValueError: no) |" in told
-    assert told != page.markdown(PEERS)
+    changed = page.markdown({**PEERS, "results": results})
+    assert "| puncc | fails (ValueError: no) |" in changed
+    assert "MAPIE" in next(line for line in changed.splitlines() if line.startswith("- LAC sets: "))
+
+
+def test_a_section_without_measurements_is_left_out():
+    results = [one for one in PEERS["results"] if one["job"] != "T*"]
+    assert "## Fit a temperature" in page.markdown(PEERS)
+    assert "## Fit a temperature" not in page.markdown({**PEERS, "results": results})
 
 
 @pytest.mark.parametrize(
-    ("ratio", "told"),
+    ("ratio", "shown"),
     [(0.714, "0.71×"), (0.0499, "0.050×"), (1, "1.0×"), (2.34, "2.3×"), (9.96, "10×"), (22.4, "22×"), (3634, "3,600×")],
 )
-def test_ratios_have_two_digits(ratio, told):
-    assert multiple(ratio) == told
+def test_ratios_have_two_digits(ratio, shown):
+    assert times(ratio) == shown
 
 
 def test_ratios_are_to_ours_and_name_whoever_takes_less():
-    found = [Found(OURS, job, 2.0) for job in JOBS]
-    found += [Found("slow", "T*", 5.0), Found("quick", "T*", 1.0), Found("broken", "T*", None, missing="fails")]
-    assert ratios(found, "T*") == [("quick", 0.5), ("slow", 2.5)]
-    assert faster(found) == ["quick (fit T*, 0.50×)"]
+    results = [Result(OURS, job, 2.0) for job in COMPARED]
+    results += [Result("slow", "T*", 5.0), Result("quick", "T*", 1.0), Result("broken", "T*", None, missing="fails")]
+    results += [Result("equal", "memory", 1.997)]
+    assert ratios(results, "T*") == [("quick", 0.5), ("slow", 2.5)]
+    assert list(ahead(results)) == [("fit T*", [("quick", 0.5)])]
+
+
+def test_smaller_sets_count_only_if_they_cover_no_less():
+    measured = {OURS: (2.0, 0.9), "smaller": (1.8, 0.9), "smaller, covers less": (1.8, 0.89), "larger": (2.2, 0.95)}
+    results = [Result(name, "LAC sets", 1.0, {"size": s, "coverage": c}) for name, (s, c) in measured.items()]
+    assert [one.library for one in smaller_sets(results)] == ["smaller"]
 
 
 def test_the_interval_of_coverage_is_four_standard_errors_of_the_exact_law():
@@ -110,7 +123,7 @@ def test_a_part_of_a_page_is_replaced_and_the_rest_is_left_alone(tmp_path):
         write_between(path, "other", "")
 
 
-def test_contenders_take_turns_and_failures_are_told():
+def test_contenders_take_turns_and_failures_say_why():
     calls, time = [], iter(range(100))
     contenders = {
         "a": lambda: calls.append("a"),

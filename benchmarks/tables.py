@@ -1,14 +1,15 @@
 """What a benchmark gives: a table of measured lines, some with a target."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from benchmarks.timing import Timing
+from benchmarks.measure import Timing
 
-__all__ = ["Line", "Settings", "Table", "Target", "timed"]
+__all__ = ["Line", "Settings", "Table", "Target", "timed", "timed_lines"]
 
 
 @dataclass(frozen=True)
@@ -108,3 +109,10 @@ class Table:
 def timed(what: str, timing: Timing, target: Target | None = None, note: str = "") -> Line:
     """A line of a timing; a contender that could not be called says so instead of `note`."""
     return Line(what, timing.seconds, timing.runs, target, timing.missing or note)
+
+
+def timed_lines(
+    timings: Mapping[str, Timing], targets: Mapping[str, Target] | None = None, notes: Mapping[str, str] | None = None
+) -> list[Line]:
+    """A line of each timing, under its own name."""
+    return [timed(name, one, (targets or {}).get(name), (notes or {}).get(name, "")) for name, one in timings.items()]

@@ -1,16 +1,37 @@
-"""The table of docs/speed.md, from what `make bench` measured and keeps in measured.json."""
+"""What is written into pages: parts between two comments, and the table of docs/speed.md.
+
+`make bench` keeps what it measured in measured.json, and the table is made from it.
+"""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.documents import write_between
-
-__all__ = ["MEASURED", "NEEDED", "keep", "table", "write"]
+__all__ = ["MEASURED", "NEEDED", "between", "keep", "table", "write", "write_between"]
 
 MEASURED = Path(__file__).with_name("measured.json")
 _PAGE = Path(__file__).parents[1] / "docs" / "speed.md"
+
+
+def between(text: str, name: str) -> str:
+    """What stands between the comments of that name."""
+    found = _pattern(name).search(text)
+    if found is None:
+        raise ValueError(f"the page has no part between <!-- {name}: written by ... --> and <!-- end of {name} -->")
+    return found[2]
+
+
+def write_between(path: Path, name: str, text: str) -> None:
+    """Replace it, and leave the rest alone."""
+    page = path.read_text(encoding="utf-8")
+    between(page, name)
+    path.write_text(_pattern(name).sub(lambda found: found[1] + text + found[3], page), encoding="utf-8")
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(<!-- {name}: written by [^>]+ -->\n)(.*?)(<!-- end of {name} -->)", re.DOTALL)
 
 
 class Row(NamedTuple):
@@ -156,7 +177,7 @@ def _line(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
         line for line in lines if line["what"].startswith(name)
     ]
     if not named:
-        raise ValueError(f"{found['title']!r} has no line that begins with {name!r}; name another one in speed.py")
+        raise ValueError(f"{found['title']!r} has no line that begins with {name!r}; name another one in pages.py")
     return named[0]
 
 
@@ -172,7 +193,8 @@ def _digits(value: float) -> str:
 def _where(measured: Mapping[str, Any]) -> str:
     """The machines; more than one where benchmarks were run at different times."""
     said = dict.fromkeys(
-        f"{machine['cores']} cores, {machine['threads']} threads, Python {machine['python']}, NumPy {machine['numpy']}"
+        f"{machine['cores']} cores, {machine['threads']} threads, Python {machine['python']}, "
+        f"NumPy {machine['versions']['numpy']}"
         + (f", load average {machine['load']:g} at the start" if machine.get("load") else "")
         for machine in (found["machine"] for found in measured.values())
     )
