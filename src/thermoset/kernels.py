@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from thermoset.arrays import Bools, Counts, Floats, Ints, Keys
+from thermoset.arrays import Block, Bools, Counts, Floats, Ints, Keys
 from thermoset.errors import CacheWarning, MissingExtraError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -710,9 +710,10 @@ def likelihoods(rows: Floats, labels: Ints, inverse: float, out: Floats) -> None
 
 
 @inner
-def lane_sum(values: Floats) -> float:
-    """Sum in eight lanes: a fixed order that eight adders can follow at once."""
-    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+def lane_sum(values: Block) -> float:
+    """Sum in eight lanes, in the precision of the values: a fixed order that eight adders can follow at once."""
+    zero = values.dtype.type(0)
+    a, b, c, d, e, f, g, h = zero, zero, zero, zero, zero, zero, zero, zero
     whole = values.shape[0] // 8 * 8
     for p in range(0, whole, 8):
         a += values[p]
@@ -726,7 +727,7 @@ def lane_sum(values: Floats) -> float:
     total = ((a + b) + (c + d)) + ((e + f) + (g + h))
     for p in range(whole, values.shape[0]):
         total += values[p]
-    return total
+    return float(total)
 
 
 # ---- labels: the score of each row's own label -----------------------------------------------------------------------
@@ -879,6 +880,58 @@ def class_sets(
                     inside[label] = tie_of(score, row, r, u) <= thresholds[1, level, label]
                 elif v < q:
                     inside[label] = True
+
+
+_L2_E, _ROUND, _LN2_A, _LN2_B = map(np.float32, (_LOG2_E, 1.5 * 2.0**23, 0.693359375, -2.12194440e-4))
+_ONE, _HALF, _D3, _D4, _D5, _D6 = map(np.float32, (1.0, 1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720))
+_LOWEST, _NOTHING = map(np.float32, (-87.0, 0.0))
+
+
+@inline
+def near_exp(x: Any) -> Any:
+    """e**x for x <= 0 in float32, to 3e-7 of it; 0 below e**-87. As `exp`, with half the width and no need of bits."""
+    y = max(x, _LOWEST)
+    shifted = y * _L2_E + _ROUND
+    n = shifted - _ROUND
+    r = (y - n * _LN2_A) - n * _LN2_B
+    p = ((((_D6 * r + _D5) * r + _D4) * r + _D3) * r + _HALF) * r * r + r + _ONE
+    bits = np.float32(p).view(np.int32) + (np.float32(shifted).view(np.int32) << np.int32(23))
+    return np.int32(bits).view(np.float32) if x >= _LOWEST else _NOTHING
+
+
+@inner
+def near_weights(row: Block, largest: Any, inverse: Any, weights: Block) -> None:
+    """Fill exp((z - largest) / T) in float32."""
+    for j in range(row.shape[0]):
+        weights[j] = near_exp((row[j] - largest) * inverse)
+
+
+@inner
+def near_set(weights: Block, low: Any, high: Any, inside: Bools) -> bool:
+    """Mark the labels that are certainly inside; whether some may be inside or outside."""
+    unsure = False
+    for j in range(weights.shape[0]):
+        inside[j] = weights[j] > high
+        unsure |= (weights[j] > low) & (weights[j] <= high)
+    return unsure
+
+
+@entry
+def near_sets(
+    rows: Block, inverse: Any, groups: Ints, least: Floats, margin: float, sets: Bools, undecided: Bools
+) -> None:
+    """LAC sets of float32 rows, and the rows that need `share_sets`: a label is within the error of its threshold.
+
+    least : (levels, G), the probability that a label must have; margin : the relative error of the probabilities.
+    """
+    weights = np.empty(rows.shape[1], dtype=np.float32)
+    for i in range(rows.shape[0]):
+        near_weights(rows[i], np.float32(largest_of(rows[i])), inverse, weights)
+        total = lane_sum(weights)
+        for level in range(least.shape[0]):
+            at = least[level, groups[i]] * total
+            low, high = np.float32(at * (1.0 - margin)), np.float32(at * (1.0 + margin))
+            undecided[i] |= near_set(weights, low, high, sets[level, i])
 
 
 @entry

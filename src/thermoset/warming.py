@@ -105,6 +105,8 @@ def _predict() -> None:
     for score in (RAPS(), LAC()):
         for thresholds in (one, each):
             predict_sets(rows, score, 1.0, scoring.randomness(None, len(rows)), thresholds, None)
+    many = Logits(np.tile(rows.logits.astype(np.float32), (8, 1)))
+    predict_sets(many, LAC(), 1.0, scoring.randomness(None, len(many)), one, None)
     predict_sizes(rows, RAPS(), 1.0, scoring.randomness(None, len(rows), ids), one, None)
     # Without u the last label of a row has a mass of 1, which ties with this score.
     CalibrationScores(pairs(np.ones(1), 0.0), np.zeros(1, dtype=np.int64), Scoring(RAPS(), 1.0, None)).p_values(

@@ -9,7 +9,7 @@ from on_arrays import label_scores, predict_sets, predict_sizes, score_matrix
 from thermoset.arrays import pairs
 from thermoset.conformal import scoring
 from thermoset.data import Logits
-from thermoset.scores import RAPS, SCORES, NeverEmpty
+from thermoset.scores import LAC, RAPS, SCORES, NeverEmpty
 from thermoset.uniforms import Randomness
 
 EVERY = [*SCORES.values(), *map(NeverEmpty, SCORES.values())]
@@ -173,6 +173,24 @@ def test_narrow_floats_score_as_the_numbers_they_are(score, dtype):
                 prefix_sets(narrow, score, temperature, randomness, q),
                 prefix_sets(narrow.astype(np.float64), score, temperature, randomness, q),
             )
+
+
+@pytest.mark.parametrize("kind", ["apart", "tied", "masked"])
+@pytest.mark.parametrize("n_classes", [2, 9, 700])
+def test_lac_sets_of_many_float32_rows_are_exact(kind, n_classes):
+    rng, n = np.random.default_rng(n_classes), 8000 // n_classes
+    wide = rows(kind, n, n_classes, seed=7) / 4.0
+    narrow, groups = wide.astype(np.float32), rng.integers(0, 2, n)
+    for temperature in (0.002, 0.7, 1.0, 6.0, 500.0):
+        every = score_matrix(wide, LAC(), temperature, Randomness())
+        held = rng.choice(every[np.isfinite(every.real)], 6)
+        near = held.real + (1 - held.real) * np.array([0.0, 0.0, 1e-15, 1e-6, 5e-5, -1e-4])
+        for q in pairs(near, held.imag).reshape(3, 1, 2, 1):
+            for thresholds in (q, pairs(np.array([0.9, 0.95]), 0.0).reshape(1, 2, 1)):
+                two = predict_sets(wide, LAC(), temperature, Randomness(), thresholds, groups)
+                np.testing.assert_array_equal(
+                    predict_sets(narrow, LAC(), temperature, Randomness(), thresholds, groups), two
+                )
 
 
 def test_nothing_is_written_into_the_input():

@@ -31,8 +31,10 @@ from thermoset.errors import InputError
 from thermoset.plain_scores import plain_pairs, sorted_rows
 from thermoset.quoting import quoted
 from thermoset.rows import Source, gaps_of, map_rows, row_array, sort_ascending, sorted_order
-from thermoset.scores import RankLimited, Score, ScoreLike, move_beyond, resolve
+from thermoset.scores import LAC, RankLimited, Score, ScoreLike, move_beyond, resolve
 from thermoset.uniforms import Randomness, checked_ids
+
+_MANY = 4096  # numbers from which on a second look at some rows is worth its trouble
 
 
 @dataclass(frozen=True)
@@ -252,16 +254,16 @@ def block_sets(
     block: Block, randomness: Randomness, groups: Ints, score: Score, temperature: float, thresholds: Pairs
 ) -> Bools:
     """Sets of a block of rows, (levels, n, C); see `predict_sets`."""
-    n_classes = block.shape[1]
     if not score.compiled:
         mine = thresholds[:, groups]  # (levels, n, 1 or C)
         return np.asarray(block_scores(block, randomness, score, temperature) <= mine)
     sets = np.empty((len(thresholds), *block.shape), dtype=np.bool_)
-    cuts = as_floats(thresholds)
     if score.by_share:
-        offsets = score.offsets(n_classes)
-        kernels.share_sets(score.terms, temperature, as_float64(block), as_int64(groups), cuts, offsets, sets)
+        rest = _near_sets(block, groups, score, temperature, thresholds, sets)
+        if rest.any():
+            sets[:, rest] = _share_sets(block[rest], groups[rest], score, temperature, thresholds)
         return sets
+    cuts = as_floats(thresholds)
     if thresholds.shape[2] > 1:
         gaps, order = sorted_order(block)
         finite = np.where(np.isposinf(cuts[0, :, 0]), -np.inf, cuts[0, :, 0])
@@ -273,6 +275,28 @@ def block_sets(
     ascending = sort_ascending(block)
     for level, size in enumerate(_prefix_sizes(ascending, score, temperature, randomness, cuts, groups)):
         _mark_prefixes(block, ascending, size, sets[level])
+    return sets
+
+
+def _near_sets(block: Block, groups: Ints, score: Score, temperature: float, thresholds: Pairs, sets: Bools) -> Bools:
+    """Fill the LAC sets for which float32 is precise enough, and say which rows are left: all if they are not float32.
+
+    A probability near its threshold is known to 1e-5 of it, but for the rounding of a sum over all classes.
+    """
+    usual = block.dtype == np.float32 and block.size >= _MANY and score == LAC() and thresholds.shape[2] == 1
+    least = 1.0 - thresholds[:, :, 0].real
+    if not usual or not 1e-3 < temperature < 1e3 or not ((least > 1e-6) & (least < 0.99)).all():
+        return np.ones(len(block), dtype=np.bool_)
+    left, margin = np.zeros(len(block), dtype=np.bool_), 1e-5 + block.shape[1] * 2.0**-24
+    rows, inverse = np.require(block, np.float32, ("C", "W")), np.float32(1.0 / temperature)
+    kernels.near_sets(rows, inverse, as_int64(groups), least, margin, sets, left)
+    return left
+
+
+def _share_sets(block: Block, groups: Ints, score: Score, temperature: float, thresholds: Pairs) -> Bools:
+    sets = np.empty((len(thresholds), *block.shape), dtype=np.bool_)
+    offsets, cuts = score.offsets(block.shape[1]), as_floats(thresholds)
+    kernels.share_sets(score.terms, temperature, as_float64(block), as_int64(groups), cuts, offsets, sets)
     return sets
 
 
