@@ -13,7 +13,7 @@ from thermoset.metrics import class_coverage, reliability_table
 from thermoset.monitor.check import Promise, check
 from thermoset.monitor.drift import size_drift
 from thermoset.paper import study
-from thermoset.quoting import Brief, brief
+from thermoset.quoting import Brief
 from thermoset.report import Report
 
 CLASSES = 300
@@ -130,13 +130,13 @@ def test_records_of_arrays_are_brief():
 
 
 def test_brief_tells_kinds_and_numbers():
-    @dataclasses.dataclass
-    class Found:
+    @dataclasses.dataclass(repr=False)
+    class Found(Brief):
         a: object
 
     for value, told in (
         (None, "None"), (True, "True"), (3, "3"), (0.123456, "0.1235"), ([1], "<1 item>"), ({}, "<0 items>"),
         (np.ones((2, 3)), "<array 2x3>"), (np.float64(0.5), "0.5"), (object(), "<object>"),
     ):  # fmt: skip
-        assert brief(Found(value)) == f"Found(a={told})"
-    assert len(brief(Found("x" * 500))) < 120
+        assert repr(Found(value)) == f"Found(a={told})"
+    assert len(repr(Found("x" * 500))) < 120

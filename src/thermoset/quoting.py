@@ -59,18 +59,13 @@ def reason(error: object) -> str:
 
 
 class Brief:
-    """A record of many numbers whose `repr` stays short; for dataclasses with `repr=False`."""
+    """For dataclasses with `repr=False`: numbers and short words as they are, of all else what it is and how many."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return brief(self)
-
-
-def brief(record: object) -> str:
-    """A dataclass in a line or two: numbers and short words as they are, of all else what it is and how many."""
-    shown = [f"{field.name}={_brief_value(getattr(record, field.name))}" for field in dataclasses.fields(record)]  # type: ignore[arg-type]
-    return f"{type(record).__name__}({', '.join(shown)})"
+        shown = [f"{field.name}={_brief_value(getattr(self, field.name))}" for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 def _brief_value(value: object) -> str:

@@ -26,12 +26,10 @@ from thermoset.data.reading import (
 )
 from thermoset.data.splits import Part, Seed, row_index, split_indices
 from thermoset.errors import InputError
-from thermoset.rows import map_rows
+from thermoset.rows import block_rows, map_rows
 
 if TYPE_CHECKING:
     from thermoset.rows import Engine
-
-_BLOCK_BYTES = 1 << 24
 
 
 class Logits:
@@ -254,8 +252,8 @@ class Logits:
         >>> Logits([[0.0, -np.inf], [1.0, 2.0]]).n_masked
         1
         """
-        step = max(1, _BLOCK_BYTES // (self.n_classes * self.dtype.itemsize))
-        return sum(int(np.count_nonzero(np.isneginf(block))) for _, block in self.blocks(step))
+        blocks = self.blocks(block_rows(self.n_classes))
+        return sum(int(np.count_nonzero(np.isneginf(block))) for _, block in blocks)
 
     @property
     def engine(self) -> "Engine | None":
