@@ -107,11 +107,15 @@ def _recalibrate(model: "TwoTemperaturePredictor", paths: list[Path], rows: Weig
         model.recalibrate(data, weights=weights)
         for when, one in (("before", old), ("after", model._inference)):
             own = weights if one.document.is_weighted else None
-            seen = dict.fromkeys(("coverage", "mean_size", "empty_share"))
+            report = None
             with suppress(InputError):
                 report = check_rows(one, data, data.require_labels("adapt"), weights=own)
-                seen = dict(zip(seen, (report.marginal.coverage, report.avg_size, report.empty_share), strict=True))
-            compared[when] = {"conformal_rows": one.document.provenance.conformal_rows, **seen}
+            compared[when] = {
+                "conformal_rows": one.document.provenance.conformal_rows,
+                "coverage": None if report is None else report.marginal.coverage,
+                "mean_size": None if report is None else report.avg_size,
+                "empty_share": None if report is None else report.empty_share,
+            }
     facts = {
         "temperature": model.temperature_,
         "temperature_sets": model.temperature_sets_,
