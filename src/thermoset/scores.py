@@ -429,14 +429,14 @@ class Margin(PlainScore):
 
     def export_value(self, ops: Any, rows: Any, arrays: Mapping[str, Any]) -> Any:  # noqa: ARG002
         """The largest other probability minus the label's own."""
-        second = ops.maximum(ops.where(rows.first, 0.0, rows.weights.own))
-        return ops.where(rows.first, second - 1.0, 1.0 - rows.weights.own) / rows.total
+        second = ops.maximum(ops.where(rows.first, 0.0, rows.weights))
+        return ops.where(rows.first, second - 1.0, 1.0 - rows.weights) / rows.total
 
     def export_within(self, ops: Any, rows: Any, weights: Any, bounds: Mapping[str, Any]) -> Any:
         """With r the mass of all but the top class: log(r + p_(2)) of the top label, and -log(r + p_y) of another."""
-        rest, second = rows.rest(ops, weights), ops.maximum(ops.where(rows.first, 0.0, weights.own))
+        rest, second = rows.rest(ops, weights), ops.maximum(ops.where(rows.first, 0.0, weights))
         first_within = rest + second <= rows.total * bounds["ceiling"]
-        return ops.where(rows.first, first_within, rest + weights.own >= rows.total * bounds["floor"])
+        return ops.where(rows.first, first_within, rest + weights >= rows.total * bounds["floor"])
 
 
 class OwnScore(PlainScore):

@@ -15,8 +15,8 @@ from thermoset.arrays import pairs
 from thermoset.errors import InputError
 from thermoset.integrations.numpy import OPERATIONS, to_numpy
 from thermoset.integrations.program import Program
-from thermoset.integrations.program.operations import Operations, as_int64, u_of_rows
-from thermoset.integrations.program.sets import band_of, cut_of
+from thermoset.integrations.program.operations import Operations, as_int64, rank_rows, u_of_rows
+from thermoset.integrations.program.sets import band_of, threshold_constants
 from thermoset.rows import gaps_of, sort_ascending
 from thermoset.scores import PlainScore
 from thermoset.uniforms import Randomness
@@ -52,14 +52,14 @@ def test_the_room_for_rounding_is_that_of_a_sum_of_shares_and_steps():
 def test_scales_follow_the_tie_breaks_of_thresholds():
     value = np.array([0.9, 1.0, 1.0, np.inf])
     ties = np.array([2.0, 700.0, 1300.0, np.inf])
-    cut = cut_of(pairs(value, ties), SCORES["aps"], 4)
-    assert [scale.exponent for scale in cut.scales] == [0.0, 500.0, 1000.0]
-    assert np.array([scale.here for scale in cut.scales]).sum(axis=0).tolist() == [1, 1, 1, 1]
-    assert cut.infinite.tolist() == [False, False, False, True]
-    one, two, three = cut.scales  # each compares at least e**-500 at its own classes
-    assert one.floor[0] == pytest.approx(np.exp(-2))
-    assert two.floor[1] == pytest.approx(np.exp(-200))
-    assert three.floor[2] == pytest.approx(np.exp(-300))
+    exponents, found = threshold_constants(pairs(value, ties), SCORES["aps"], 4)
+    assert exponents == (0.0, 500.0, 1000.0)
+    assert np.array([found[f"here{k}"] for k in range(3)]).sum(axis=0).tolist() == [1, 1, 1, 1]
+    assert found["infinite"].tolist() == [False, False, False, True]
+    # each compares at least e**-500 at its own classes
+    assert found["floor0"][0] == pytest.approx(np.exp(-2))
+    assert found["floor1"][1] == pytest.approx(np.exp(-200))
+    assert found["floor2"][2] == pytest.approx(np.exp(-300))
 
 
 ROWS = st.integers(2, 7).flatmap(
@@ -78,6 +78,11 @@ def whole(rows):
     return rows
 
 
+@given(ROWS)
+def test_equal_logits_are_ranked_by_their_labels(rows):
+    assert rank_rows(rows).labels.tolist() == np.argsort(-rows, axis=1, kind="stable").tolist()
+
+
 def library_u(rows, seed):
     return Randomness(seed).block(gaps_of(sort_ascending(rows)))
 
@@ -90,9 +95,9 @@ def test_numpy_draws_the_bits_of_the_library(rows, seed):
     assert found[:, 0].tolist() == library_u(rows, seed).tolist()
 
 
-def test_numpy_has_every_operation_that_whole_rankings_need():
+def test_numpy_has_every_operation():
     asked = {name for name in vars(Operations) if not name.startswith("_")}
-    assert set(vars(OPERATIONS)) == asked - {"total_beyond"}
+    assert set(vars(OPERATIONS)) == asked
 
 
 def test_numpy_takes_ids_u_and_many_blocks_and_answers_nothing_for_rows_without_an_answer():

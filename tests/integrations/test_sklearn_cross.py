@@ -9,7 +9,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from set_classifiers import FIT, NAMES, NEW, X, Y, quick
 from thermoset import InputError
-from thermoset.integrations.sklearn.cross import cross_bound
+from thermoset.integrations.sklearn.fitting import cross_bound
 from thermoset.rows import gaps_of
 from thermoset.uniforms import Randomness
 

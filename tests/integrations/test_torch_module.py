@@ -88,7 +88,7 @@ def test_a_row_does_not_depend_on_its_batch(predictor):
             assert torch.equal(whole[i : i + 1], alone)
 
 
-def test_many_classes_are_looked_at_from_the_top():
+def test_small_and_large_sets_of_many_classes():
     logits, labels = generated(700, 300, signal=-1.0)
     predictor = predictor_at(2.0, logits[:300], labels[:300], method="aps")
     sizes = predictor.set_sizes(logits)

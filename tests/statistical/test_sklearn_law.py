@@ -10,7 +10,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from law import law
 from thermoset.integrations.sklearn import SetClassifier
-from thermoset.integrations.sklearn.cross import cross_bound
+from thermoset.integrations.sklearn.fitting import cross_bound
 
 pytestmark = pytest.mark.long
 

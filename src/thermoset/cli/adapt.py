@@ -1,9 +1,10 @@
 """`thermoset adapt`: a predictor for rows that have changed: a new threshold, or other shares of the classes."""
 
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from thermoset.cli.options import Json, Predictor, Scores, WeightedRows, advanced, files_in, option, rows_argument
 from thermoset.cli.output import Screen, check_files, make_folder, print_json, print_warnings, progress, tell
@@ -11,7 +12,6 @@ from thermoset.cli.tune import promised_coverage
 from thermoset.errors import InputError
 
 if TYPE_CHECKING:
-    from thermoset.monitor.report import CheckReport
     from thermoset.predictor import TwoTemperaturePredictor
     from thermoset.predictor.label_shift import LabelShift
     from thermoset.predictor.leakage import Leakage
@@ -65,102 +65,92 @@ def adapt(
     if shift or priors is not None:
         if rows.weights is not None:
             raise InputError("--weights is not used where class shares change. Omit it, or omit --shift and --priors.")
-        result: _Recalibrated | _Shifted = _shift(model, paths, rows, priors, (bootstrap, seed))
+        new, facts, show = _shift(model, paths, rows, priors, (bootstrap, seed))
         scores = True if scores is None else scores
     else:
-        result = _recalibrate(model, paths, rows)
+        new, facts, show = _recalibrate(model, paths, rows)
     with make_folder(out.parent):
-        result.new.save(out, scores=scores)
+        new.save(out, scores=scores)
     if as_json:
-        print_json(result.to_json_dict() | {"out": str(out)})
+        print_json(facts | {"out": str(out)})
     else:
         screen = Screen()
-        result.show(screen)
+        show(screen)
         screen.wrote(out)
+
+
+class _Adapted(NamedTuple):
+    """The new predictor, and what changed, for machines and on the screen."""
+
+    new: "TwoTemperaturePredictor"
+    facts: dict[str, Any]
+    show: Callable[[Screen], None]
 
 
 # ---- a new threshold -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Recalibrated:
-    """The predictor with its new threshold, and the old and the new one on the same rows.
+def _recalibrate(model: "TwoTemperaturePredictor", paths: list[Path], rows: WeightedRows) -> _Adapted:
+    """The predictor with a new threshold, and the old and the new one on the same rows.
 
-    A report is None where a predictor does not know the groups of the rows, or needs their weights.
+    There is nothing to compare where a predictor does not know the groups of the rows, or needs their weights.
     """
-
-    old: "Inference"
-    new: "TwoTemperaturePredictor"
-    reports: "tuple[CheckReport | None, CheckReport | None]"
-    leakage: "Leakage"
-
-    def to_json_dict(self) -> dict[str, Any]:
-        """What changed, before and after."""
-        facts: dict[str, Any] = {
-            "temperature": self.new.temperature_,
-            "temperature_sets": self.new.temperature_sets_,
-            "promised": promised_coverage(self.new),
-            "rows_of_old_threshold": self.leakage.conformal.rows if self.leakage.conformal.leaked else 0,
-        }
-        documents = self.old.document, self.new.document_
-        for when, document, report in zip(("before", "after"), documents, self.reports, strict=True):
-            facts[when] = {
-                "conformal_rows": document.provenance.conformal_rows,
-                "coverage": None if report is None else report.marginal.coverage,
-                "mean_size": None if report is None else report.avg_size,
-                "empty_share": None if report is None else report.empty_share,
-            }
-        return facts
-
-    def show(self, screen: Screen) -> None:
-        """The old predictor and the new one side by side, and what is promised now."""
-        both, after = (self.old, self.new._inference), self.new.document_
-        several = both[1].thresholds.size > 1
-        columns = [
-            [f"{one.document.provenance.conformal_rows:,}", _threshold(one), *_cells(report)]
-            for one, report in zip(both, self.reports, strict=True)
-        ]
-        names = ["rows behind the threshold", "thresholds, lowest to highest" if several else "threshold"]
-        names += ["coverage of the new rows", "labels in a set", "empty sets"]
-        screen.table(["on the same rows", "before", "after"], zip(names, *columns, strict=True))
-        promised = f"Promised for rows like the new ones: coverage {promised_coverage(self.new)}."
-        screen.say(after.training_signs or promised)
-        screen.say_document(after)
-        kept = f"T* = {after.temperature:.3f} and T-hat = {after.temperature_sets:.3f}"
-        screen.say(f"The new rows alone set the new threshold; {kept} are unchanged. Check it on other fresh rows.")
-        if self.leakage.conformal.leaked:
-            screen.say(
-                f"{self.leakage.about}{self.leakage.conformal.rows:,} of the {self.leakage.rows:,} rows also set the "
-                "old threshold: the promise holds if all of them are like future rows.",
-                lead="Note",
-                style="bold yellow",
-            )
-
-
-def _recalibrate(model: "TwoTemperaturePredictor", paths: list[Path], rows: WeightedRows) -> _Recalibrated:
-    """Give the predictor a new threshold."""
     from thermoset.monitor.check import check_rows
     from thermoset.predictor.leakage import find_leakage
 
     old = model._inference
-    reports: list[CheckReport | None] = [None, None]
+    compared: dict[str, Any] = {}
     data_of = rows.open(paths, document=old.document)
     with print_warnings(), progress(rows.quiet, "Recalibrating"), data_of as data:
         weights = rows.values(paths, len(data))
         leakage = find_leakage(old.document, data)
         model.recalibrate(data, weights=weights)
-        for i, one in enumerate((old, model._inference)):
+        for when, one in (("before", old), ("after", model._inference)):
             own = weights if one.document.is_weighted else None
+            report = None
             with suppress(InputError):
-                reports[i] = check_rows(one, data, data.require_labels("adapt"), weights=own)
-    return _Recalibrated(old, model, (reports[0], reports[1]), leakage)
+                report = check_rows(one, data, data.require_labels("adapt"), weights=own)
+            compared[when] = {
+                "conformal_rows": one.document.provenance.conformal_rows,
+                "coverage": None if report is None else report.marginal.coverage,
+                "mean_size": None if report is None else report.avg_size,
+                "empty_share": None if report is None else report.empty_share,
+            }
+    facts = {
+        "temperature": model.temperature_,
+        "temperature_sets": model.temperature_sets_,
+        "promised": promised_coverage(model),
+        "rows_of_old_threshold": leakage.conformal.rows if leakage.conformal.leaked else 0,
+        **compared,
+    }
+    return _Adapted(model, facts, partial(_show_recalibrated, old, model, compared, leakage))
 
 
-def _cells(report: "CheckReport | None") -> tuple[str, str, str]:
-    """Coverage, set size and empty sets as text."""
-    if report is None:
-        return "", "", ""
-    return f"{report.marginal.coverage:.4f}", f"{report.avg_size:.2f}", f"{report.empty_share:.1%}"
+def _show_recalibrated(
+    old: "Inference", new: "TwoTemperaturePredictor", compared: dict[str, Any], leakage: "Leakage", screen: Screen
+) -> None:
+    """The old predictor and the new one side by side, and what is promised now."""
+    columns = []
+    for one, seen in zip((old, new._inference), compared.values(), strict=True):
+        cells = ["", "", ""]
+        if seen["coverage"] is not None:
+            cells = [f"{seen['coverage']:.4f}", f"{seen['mean_size']:.2f}", f"{seen['empty_share']:.1%}"]
+        columns.append([f"{seen['conformal_rows']:,}", _threshold(one), *cells])
+    after, several = new.document_, new._inference.thresholds.size > 1
+    names = ["rows behind the threshold", "thresholds, lowest to highest" if several else "threshold"]
+    names += ["coverage of the new rows", "labels in a set", "empty sets"]
+    screen.table(["on the same rows", "before", "after"], zip(names, *columns, strict=True))
+    screen.say(after.training_signs or f"Promised for rows like the new ones: coverage {promised_coverage(new)}.")
+    screen.say_document(after)
+    kept = f"T* = {after.temperature:.3f} and T-hat = {after.temperature_sets:.3f}"
+    screen.say(f"The new rows alone set the new threshold; {kept} are unchanged. Check it on other fresh rows.")
+    if leakage.conformal.leaked:
+        screen.say(
+            f"{leakage.about}{leakage.conformal.rows:,} of the {leakage.rows:,} rows also set the "
+            "old threshold: the promise holds if all of them are like future rows.",
+            lead="Note",
+            style="bold yellow",
+        )
 
 
 def _threshold(inference: "Inference") -> str:
@@ -173,72 +163,14 @@ def _threshold(inference: "Inference") -> str:
 # ---- other class shares ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Shifted:
-    """The predictor for other class shares, and the mean set size before and after on rows, if there are any."""
-
-    new: "TwoTemperaturePredictor"
-    shift: "LabelShift"
-    sizes: tuple[float, float] | None
-
-    def to_json_dict(self) -> dict[str, Any]:
-        """The shares, and what they do to the sets."""
-        shift, classes = self.shift, self.new.document_.classes
-        before, after = (None, None) if self.sizes is None else self.sizes
-        return {
-            "classes": list(classes) if classes else list(range(len(shift.source))),
-            "source": list(shift.source),
-            "target": list(shift.target),
-            "error": None if shift.error is None else list(shift.error),
-            "low": None if shift.ends is None else shift.ends[0].tolist(),
-            "high": None if shift.ends is None else shift.ends[1].tolist(),
-            "estimated": shift.estimated,
-            "target_rows": shift.target_rows,
-            "effective_rows": shift.effective_rows,
-            "mean_size_before": before,
-            "mean_size_after": after,
-        }
-
-    def show(self, screen: Screen) -> None:
-        """The classes whose share changed most, what that does to the sets, and what it rests on."""
-        shift, document = self.shift, self.new.document_
-        order = sorted(range(len(shift.source)), key=lambda c: -abs(shift.target[c] - shift.source[c]))
-        lines = []
-        for c in order[:_SHOWN]:
-            before, after = shift.source[c], shift.target[c]
-            ends = [] if shift.ends is None else [f"{shift.ends[0][c]:.4f} to {shift.ends[1][c]:.4f}"]
-            name = document.classes[c] if document.classes else str(c)
-            lines.append([name, f"{before:.4f}", f"{after:.4f}", *ends, f"{after / before:.2f}"])
-        screen.say("Class shares" + (f", the {_SHOWN} that changed most:" if len(order) > _SHOWN else ":"))
-        head = ["class", "share before", "after", *([] if shift.ends is None else ["95%"]), "ratio"]
-        screen.table(head, lines)
-        whence = f"estimated from {shift.target_rows:,} rows" if shift.estimated else "given"
-        rows, promised = document.provenance.conformal_rows, self.new._promise.promised
-        worth = f"{rows:,} rows are worth {shift.effective_rows:,.0f} equally weighted rows"
-        screen.say(f"Conformal rows are weighted for class shares that were {whence}: {worth}.")
-        if self.sizes is not None:
-            before, after = self.sizes
-            screen.say(f"Labels in a set on the target rows, on average: {before:.2f} before, {after:.2f} after.")
-        rests = ""
-        if shift.estimated and (tried := document.shares) is not None:
-            rests = (
-                " Tried on the predictor's own rows, estimated shares changed coverage by "
-                f"{-tried.coverage_loss:+.3f} and accuracy by {-tried.accuracy_loss:+.3f} at worst."
-            )
-        screen.say(
-            f"If the classes have these shares, a set contains the true label with probability at least {promised:g} "
-            f"on average, as long as the rows of each class look as before.{rests}"
-        )
-
-
 def _shift(
     model: "TwoTemperaturePredictor",
     paths: list[Path],
     rows: WeightedRows,
     priors: Path | None,
     resampling: tuple[int, int],
-) -> _Shifted:
-    """Make the predictor for other class shares: those of a file, or estimated from rows."""
+) -> _Adapted:
+    """The predictor for other class shares: those of a file, or estimated from rows."""
     from thermoset.io.delimited import read_shares
 
     given: Any = None if priors is None else read_shares(priors)
@@ -257,6 +189,51 @@ def _shift(
                 if data.labels is not None:
                     whence = "the logits alone" if priors is None else priors.name
                     tell(f"the labels of the target rows were not used: class shares come from {whence}.")
-    shift = new.document_.shift
+    shift, classes = new.document_.shift, new.document_.classes
     assert shift is not None  # noqa: S101 (it has just been made)
-    return _Shifted(new, shift, sizes)
+    facts = {
+        "classes": list(classes) if classes else list(range(len(shift.source))),
+        "source": list(shift.source),
+        "target": list(shift.target),
+        "error": None if shift.error is None else list(shift.error),
+        "low": None if shift.ends is None else shift.ends[0].tolist(),
+        "high": None if shift.ends is None else shift.ends[1].tolist(),
+        "estimated": shift.estimated,
+        "target_rows": shift.target_rows,
+        "effective_rows": shift.effective_rows,
+        "mean_size_before": None if sizes is None else sizes[0],
+        "mean_size_after": None if sizes is None else sizes[1],
+    }
+    return _Adapted(new, facts, partial(_show_shifted, new, shift, sizes))
+
+
+def _show_shifted(
+    new: "TwoTemperaturePredictor", shift: "LabelShift", sizes: tuple[float, float] | None, screen: Screen
+) -> None:
+    """The classes whose share changed most, what that does to the sets, and what it rests on."""
+    document, ends = new.document_, shift.ends
+    order = sorted(range(len(shift.source)), key=lambda c: -abs(shift.target[c] - shift.source[c]))
+    lines = []
+    for c in order[:_SHOWN]:
+        before, after = shift.source[c], shift.target[c]
+        interval = [] if ends is None else [f"{ends[0][c]:.4f} to {ends[1][c]:.4f}"]
+        name = document.classes[c] if document.classes else str(c)
+        lines.append([name, f"{before:.4f}", f"{after:.4f}", *interval, f"{after / before:.2f}"])
+    screen.say("Class shares" + (f", the {_SHOWN} that changed most:" if len(order) > _SHOWN else ":"))
+    screen.table(["class", "share before", "after", *([] if ends is None else ["95%"]), "ratio"], lines)
+    whence = f"estimated from {shift.target_rows:,} rows" if shift.estimated else "given"
+    n_rows, promised = document.provenance.conformal_rows, new._promise.promised
+    worth = f"{n_rows:,} rows are worth {shift.effective_rows:,.0f} equally weighted rows"
+    screen.say(f"Conformal rows are weighted for class shares that were {whence}: {worth}.")
+    if sizes is not None:
+        screen.say(f"Labels in a set on the target rows, on average: {sizes[0]:.2f} before, {sizes[1]:.2f} after.")
+    rests = ""
+    if shift.estimated and (tried := document.shares) is not None:
+        rests = (
+            " Tried on the predictor's own rows, estimated shares changed coverage by "
+            f"{-tried.coverage_loss:+.3f} and accuracy by {-tried.accuracy_loss:+.3f} at worst."
+        )
+    screen.say(
+        f"If the classes have these shares, a set contains the true label with probability at least {promised:g} "
+        f"on average, as long as the rows of each class look as before.{rests}"
+    )

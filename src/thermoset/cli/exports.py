@@ -63,10 +63,10 @@ def export(
     if to == "onnx":
         from thermoset.integrations.onnx import to_onnx
 
-        made = to_onnx(model, out, after=after, opset=opset, logits=logits, dtype=dtype, u=u)
-        facts["opset"] = next(entry.version for entry in made.opset_import if not entry.domain)
-        facts["inputs"] = [value.name for value in made.graph.input]
-        facts["outputs"] = [value.name for value in made.graph.output]
+        written_model = to_onnx(model, out, after=after, opset=opset, logits=logits, dtype=dtype, u=u)
+        facts["opset"] = next(entry.version for entry in written_model.opset_import if not entry.domain)
+        facts["inputs"] = [value.name for value in written_model.graph.input]
+        facts["outputs"] = [value.name for value in written_model.graph.output]
         kind = f"ONNX, opset {facts['opset']}"
     elif to == "torch":
         from thermoset.integrations.torch import save_torch  # after the options: mistakes in them need no PyTorch

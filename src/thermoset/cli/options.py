@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
@@ -86,8 +86,12 @@ def _checked_memory(size: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class Rows:
-    """What the columns of the files are, and what the work on them may use."""
+    """What the columns of the files are, and what the work on them may use.
 
+    `extra` names the field of one more column, with one value for each row: see `values`.
+    """
+
+    extra: ClassVar[str | None] = None
     labels: Annotated[
         str | None,
         _column(
@@ -127,16 +131,15 @@ class Rows:
     quiet: Annotated[bool, option("No progress bar.", name="--quiet", panel=_RESOURCES)] = False
 
     @property
-    def more(self) -> dict[str, str | None]:
-        """The column that an option names besides these, with one value for each row, by option."""
-        return {}
+    def _extra_column(self) -> str | None:
+        return None if self.extra is None else getattr(self, self.extra)
 
     @property
     def files(self) -> list[Path]:
         """The files that options name: what must not be written to."""
         from thermoset.io.roles import is_value_file
 
-        named = (self.labels, self.classes, self.groups, *self.more.values())
+        named = (self.labels, self.classes, self.groups, self._extra_column)
         return [Path(name) for name in named if name is not None and is_value_file(name)]
 
     @property
@@ -147,23 +150,23 @@ class Rows:
         classes = None if self.classes is None else split_names(self.classes)
         if self.classes is not None and Path(self.classes).suffix.lower() == ".txt":
             classes = [str(name) for name in read_values((), self.classes).tolist() if name]
-        ignore = [*split_names(self.ignore or ""), *filter(None, self.more.values())]
+        ignore = [*split_names(self.ignore or ""), *filter(None, [self._extra_column])]
         roles = {name: getattr(self, name) for name in ("labels", "id_column", "groups", "probabilities")}
         return roles | {"classes": classes, "ignore": ignore}
 
     def values(self, paths: Sequence[Path], n_rows: int) -> Any:
-        """The values of the column that an option names besides these, one for each row; None if it names none."""
+        """The values of the extra column, one for each row; None if it is not named."""
         from thermoset.io import read_values
 
-        ((name, column),) = self.more.items()
-        if column is None:
+        if self.extra is None or (column := self._extra_column) is None:
             return None
         how = self.how
         ignore = [one for one in (self.labels, self.id_column, self.groups, *how["ignore"]) if one is not None]
         asked = {"probabilities": self.probabilities, "classes": how["classes"], "ignore": ignore}
         found = read_values(list(paths), column, **asked)
         if len(found) != n_rows:
-            raise InputError(f"{name} {column} has {len(found):,} values for {n_rows:,} rows. Pass one per row.")
+            name = f"--{self.extra.replace('_', '-')} {column}"
+            raise InputError(f"{name} has {len(found):,} values for {n_rows:,} rows. Pass one per row.")
         return found
 
     @contextmanager
@@ -218,22 +221,19 @@ _Scheduler = Annotated[
 class SplitRows(Rows):
     """The same, for commands that split the rows."""
 
+    extra = "split_by"
     split_by: Annotated[
         str | None,
         _column("Rows with the same value stay on one side of a split, such as those of one patient or camera."),
     ] = None
     scheduler: _Scheduler = None
 
-    @property
-    def more(self) -> dict[str, str | None]:
-        """The column of values that stay together."""
-        return {"--split-by": self.split_by}
-
 
 @dataclass(frozen=True)
 class WeightedRows(Rows):
     """The same, for commands whose rows may have weights."""
 
+    extra = "weights"
     weights: Annotated[
         str | None,
         _column(
@@ -242,11 +242,6 @@ class WeightedRows(Rows):
         ),
     ] = None
     scheduler: _Scheduler = None
-
-    @property
-    def more(self) -> dict[str, str | None]:
-        """The column of weights."""
-        return {"--weights": self.weights}
 
 
 def with_records(function: Callable[..., None]) -> Callable[..., None]:

@@ -2,6 +2,7 @@
 
 import numbers
 from collections.abc import Callable, Iterable, Sequence
+from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,11 @@ _LONGEST = 20  # digits of a name that can be a label: of 64 bits, and a sign
 
 
 # ---- names of classes ------------------------------------------------------------------------------------------------
+
+
+def option_names(n_options: int) -> tuple[str, ...] | None:
+    """Letters for up to 26 positions; more have no names."""
+    return tuple(ascii_uppercase[:n_options]) if n_options <= len(ascii_uppercase) else None
 
 
 def class_names(classes: object, n_classes: int) -> tuple[str, ...]:

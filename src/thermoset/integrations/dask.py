@@ -207,21 +207,13 @@ class DaskEngine:
         progress: Progress | None,
     ) -> None:  # fmt: skip
         """Hand what the task returns for every block to `keep`, in any order, with the place of its rows."""
-        places: dict[str, slice] = {}
-        done = 0
-
-        def send(piece: Piece) -> Any:
-            future = self._submit(_map, _argument_for(piece.shard), piece.rows, task.at(piece.place))
-            places[future.key] = piece.place
-            return future
-
-        for future in self.as_finished(map(send, _require_stored(source).pieces(_PIECE_BYTES))):
-            place = places.pop(future.key)
+        calls = (
+            (piece.place, _map, _argument_for(piece.shard), piece.rows, task.at(piece.place))
+            for piece in _require_stored(source).pieces(_PIECE_BYTES)
+        )
+        for place, future in self._run(calls, source.n_rows, progress):
             for some, found in future.result():
                 keep(found, slice(place.start + some.start, place.start + some.stop))
-            done += place.stop - place.start
-            if progress is not None:
-                progress(done, source.n_rows)
 
     def sum(
         self, source: Source, task: Task, zero: Callable[[], Arrays], n_jobs: int | None,  # noqa: ARG002
@@ -232,35 +224,43 @@ class DaskEngine:
         if not pieces:
             return zero()
         n_tasks = min(len(pieces), max(_SUMS * _threads_of(self.client), -(-len(pieces) // _MOST_PIECES)))
-        parts: list[Any] = []
-        n_rows: dict[str, int] = {}
-        done = 0
-
-        def send(some: Sequence[Piece]) -> Any:
-            shards, rows = [_argument_for(piece.shard) for piece in some], [piece.rows for piece in some]
-            future = self._submit(_sum, shards, rows, [task.at(piece.place) for piece in some], zero)
-            n_rows[future.key] = sum(piece.place.stop - piece.place.start for piece in some)
-            return future
-
         ends = [len(pieces) * i // n_tasks for i in range(n_tasks + 1)]
-        shares = (pieces[first:stop] for first, stop in pairwise(ends))
-        for future in self.as_finished(map(send, shares)):
-            if future.status == "error":
-                future.result()
-            done += n_rows.pop(future.key)
-            if progress is not None:
-                progress(done, source.n_rows)
+
+        def call(some: Sequence[Piece]) -> tuple[Any, ...]:
+            shards, rows = [_argument_for(piece.shard) for piece in some], [piece.rows for piece in some]
+            tasks = [task.at(piece.place) for piece in some]
+            return slice(some[0].place.start, some[-1].place.stop), _sum, shards, rows, tasks, zero
+
+        parts: list[Any] = []
+        for _, future in self._run((call(pieces[i:j]) for i, j in pairwise(ends)), source.n_rows, progress):
             parts.append(future)
             if len(parts) > 1:  # two at a time, on the workers
                 parts.append(self.client.submit(_add, parts.pop(), parts.pop(), pure=False))
         found: Arrays = parts[0].result()
         return found
 
-    def _submit(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """A task; dask need not warn of large arguments: they are what its rows need, and go to one worker."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sending large graph")
-            return self.client.submit(work, *arguments, pure=False)
+    def _run(
+        self, calls: Iterator[tuple[Any, ...]], n_rows: int, progress: Progress | None
+    ) -> Iterator[tuple[slice, Any]]:
+        """Finished futures, with their rows, of calls: rows, function, arguments."""
+        places: dict[str, slice] = {}
+
+        def send(call: tuple[Any, ...]) -> Any:
+            with warnings.catch_warnings():  # large arguments are what the rows need, and go to one worker
+                warnings.filterwarnings("ignore", message="Sending large graph")
+                future = self.client.submit(*call[1:], pure=False)
+            places[future.key] = call[0]
+            return future
+
+        done = 0
+        for future in self.as_finished(map(send, calls)):
+            if future.status == "error":
+                future.result()
+            place = places.pop(future.key)
+            yield place, future
+            done += place.stop - place.start
+            if progress is not None:
+                progress(done, n_rows)
 
     def as_finished(self, futures: Iterator[Any]) -> Iterator[Any]:
         """Futures as they finish, in any order; more are sent as others come back."""

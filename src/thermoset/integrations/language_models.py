@@ -18,26 +18,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from string import ascii_uppercase
 from typing import Any, TypeVar
 
 import numpy as np
 
 from thermoset.arrays import Bools, Floats
 from thermoset.data import Logits
+from thermoset.data.labels import option_names
 from thermoset.data.reading import checked_options, first_repeated, one_column
 from thermoset.data.top_k import LEAST_KEPT, TopLogits
 from thermoset.errors import FileFormatError, InputError, SuspiciousRowsWarning
-from thermoset.io.roles import is_whole
 from thermoset.quoting import quoted, reason
 
 T = TypeVar("T")
 Token = tuple[str, Any]  # its text and log-probability
-Sample = Mapping[str, Any]  # what lm-eval logs of a question
 # a JSON or JSONL file, or objects of a client library, or their JSON
 Responses = str | os.PathLike[str] | Iterable[Any]
 
-_IS_GREEDY = ("True", "False")
 _ROUNDING = 2.0**-22  # by how much probabilities in float32 may fall short of their sum
 _BLANK = " \t\r\n\u2581\u0120\u010a"  # the last three stand for blanks in vocabularies
 _AROUND = _BLANK + ".,:;!?()[]{}<>\"'`*_"  # what may surround an answer
@@ -411,67 +408,3 @@ def _ragged(rows: Any, name: str) -> list[Floats]:
             raise InputError(f"{name}[{row}] is empty; a row needs at least one option. Drop it.")
         found.append(np.asarray(values, dtype=np.float64))
     return found
-
-
-def option_names(n_options: int) -> tuple[str, ...] | None:
-    """Letters for up to 26 positions; more have no names."""
-    return tuple(ascii_uppercase[:n_options]) if n_options <= len(ascii_uppercase) else None
-
-
-def option_scores(sample: Sample, row: int, width: int | None = None) -> list[float]:
-    """The log-likelihoods of a question's options in a sample that lm-eval logs, and -inf up to `width`.
-
-    `filtered_resps` has a pair (log-likelihood, is greedy) for each option, as numbers or, in newer versions, as text;
-    `target` is the position of the right option or its text, `arguments` what the model was given. The file is read by
-    `thermoset.io.records`.
-    """
-    responses: Any = sample.get("filtered_resps")
-    pairs: list[Any] = responses if isinstance(responses, list) else []
-    if not pairs or not all(isinstance(one, list) and len(one) == 2 and str(one[1]) in _IS_GREEDY for one in pairs):
-        raise FileFormatError(
-            f"record {row}: filtered_resps is {quoted(responses)}; expected a pair of log-likelihood and is_greedy for "
-            "each option. Only samples of multiple-choice tasks can be read."
-        )
-    scores = []
-    for value, _ in pairs:
-        try:
-            scores.append(float(value))
-        except (TypeError, ValueError, OverflowError):
-            raise FileFormatError(f"record {row}: a log-likelihood is {quoted(value)}; expected a number.") from None
-    # With this metric the options come a second time, without their question.
-    if "acc_mutual_info" in sample or "acc_mutual_info" in (sample.get("metrics") or ()):
-        scores = scores[: len(scores) // 2]
-    if width is not None and len(scores) > width:
-        raise FileFormatError(
-            f"row {row} has {len(scores)} options; expected at most {width}. Pass a larger n_options."
-        )
-    return scores + [-np.inf] * ((width or 0) - len(scores))
-
-
-def gold_option(sample: Sample, row: int) -> int:
-    """The position of the right option, which is given as a number or by its text."""
-    target, scores, what = sample.get("target"), option_scores(sample, row), f"record {row}: target"
-    by_hand = "Pass the positions of the right options: load(path, labels='gold.npy')."
-    if isinstance(target, bool) or not isinstance(target, (int, str)):
-        raise FileFormatError(f"{what} is {quoted(target)}; expected the position of the right option, or its text.")
-    if isinstance(target, int) or is_whole(target):
-        gold: float = target if isinstance(target, int) else float(target)
-    elif target.startswith("[") and target.endswith("]"):
-        raise FileFormatError(f"{what} is {quoted(target)}: several right options; expected one for each question.")
-    else:
-        asked = sample.get("arguments")  # pairs of a question and an option, in older versions and newer ones
-        requests = list(asked.values()) if isinstance(asked, dict) else asked if isinstance(asked, list) else []
-        pairs = [list(one.values()) if isinstance(one, dict) else one for one in requests]
-        texts = [str(pair[1]).strip() for pair in pairs if isinstance(pair, list) and len(pair) > 1][: len(scores)]
-        if (found := texts.count(target.strip())) != 1:
-            raise FileFormatError(f"{what} {quoted(target)} is the text of {found} options; expected one. {by_hand}")
-        gold = texts.index(target.strip())
-    if not 0 <= gold < len(scores):
-        raise FileFormatError(f"{what} is {quoted(target)} and there are {len(scores)} options, counted from 0.")
-    gold = int(gold)
-    right = sample.get("acc")  # whether the likeliest option is the right one: a target that was misread shows here
-    if right in (0, 1) and (int(np.argmax(scores)) == gold) != bool(right):
-        raise FileFormatError(
-            f"{what} {quoted(target)} was read as option {gold}, which contradicts acc = {right}. {by_hand}"
-        )
-    return gold

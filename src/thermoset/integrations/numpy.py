@@ -3,6 +3,7 @@
 Slower on many rows than the compiled predictor, and quicker to its first answer.
 """
 
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -12,36 +13,30 @@ from thermoset.arrays import Bools, Floats, Ints
 from thermoset.data import Logits
 from thermoset.data.top_k import tops_of
 from thermoset.errors import InputError
-from thermoset.integrations.program.operations import Ranking, as_int64, u_of_ids
-from thermoset.integrations.program.predictor import DecidedOutputs, Outputs, Program
+from thermoset.integrations.program.operations import Ranking, as_int64, rank_rows, u_of_ids
+from thermoset.integrations.program.predictor import DecidedOutputs, Outputs, Program, in_blocks
 from thermoset.predictor.document import Document
 from thermoset.predictor.sets import Inference, PredictionArrays
+from thermoset.rows import block_rows
 from thermoset.uniforms import checked_ids
 
 if TYPE_CHECKING:
     from thermoset.predictor import TwoTemperaturePredictor
-
-_BLOCK = 2**17  # logits that are worked on at a time: temporary arrays of a mebibyte stay in cache
-
-
-def _rank(logits: Floats, *, whole: bool) -> Ranking:  # noqa: ARG001 - always whole
-    labels = np.argsort(-logits, axis=1, kind="stable")
-    return Ranking(np.take_along_axis(logits, labels, axis=1), labels, whole=True)
 
 
 def _sums_before(array: Floats) -> Floats:
     return np.pad(np.cumsum(array[:, :-1], axis=1), ((0, 0), (1, 0)))
 
 
-def _in_label_order(inside: Bools, ranking: Ranking, logits: Floats) -> Bools:
-    found = np.zeros(logits.shape, dtype=np.bool_)
+def _in_label_order(inside: Bools, ranking: Ranking) -> Bools:
+    found = np.empty_like(inside)
     np.put_along_axis(found, ranking.labels, inside, axis=1)
     return found
 
 
 OPERATIONS: Any = SimpleNamespace(
     float64=lambda array: array.astype(np.float64),
-    rank=_rank,
+    rank=rank_rows,
     largest=lambda logits, k: -np.sort(np.partition(-logits, k - 1, axis=1)[:, :k], axis=1),
     columns=lambda array, first, stop: array[:, first:stop],
     top_label=lambda logits: np.argmax(logits, axis=1),
@@ -56,7 +51,6 @@ OPERATIONS: Any = SimpleNamespace(
     total=lambda array: array.sum(axis=1, keepdims=True),
     sums_before=_sums_before,
     sums_after=lambda array: _sums_before(array[:, ::-1])[:, ::-1],
-    by_rank=lambda array, _ranking: array,
     pick=lambda by_class, labels: by_class[labels],
     in_label_order=_in_label_order,
     count=lambda inside: inside.sum(axis=1, dtype=np.int64),
@@ -68,7 +62,7 @@ OPERATIONS: Any = SimpleNamespace(
     shift=lambda key, bits: (key >> bits) & ((1 << (64 - bits)) - 1),
     number=lambda key: key.astype(np.float64),
 )
-"""The operations of `program.operations.Operations` on arrays; rankings are whole, so nothing is beyond them."""
+"""The operations of `program.operations.Operations` on arrays."""
 
 
 class ArrayPredictor:
@@ -92,13 +86,8 @@ class ArrayPredictor:
             keys = checked_ids(ids, len(rows)).view(np.int64)[:, None]
             given = u_of_ids(OPERATIONS, keys, program.constants["seed"])
         codes = None if groups is None else np.asarray(groups, dtype=np.int64).reshape(-1, 1)
-        step = max(1, _BLOCK // program.n_classes)
-        blocks = []
         with np.errstate(all="ignore"):
-            for k in range(0, max(len(rows), 1), step):
-                some = (None if one is None else one[k : k + step] for one in (rows, given, codes))
-                blocks.append(program.run(OPERATIONS, program.constants, *some))
-        return blocks[0] if len(blocks) == 1 else _concatenate(blocks)
+            return in_blocks(partial(program.run, OPERATIONS, program.constants), np.concatenate, rows, given, codes)
 
 
 class NumpyInference(Inference):
@@ -120,9 +109,11 @@ class NumpyInference(Inference):
             self._answer(
                 block, ids=None if keys is None else keys[place], groups=None if groups is None else groups[place]
             )
-            for place, block in data.blocks(max(1, _BLOCK // data.n_classes))
+            for place, block in data.blocks(2 * block_rows(data.n_classes))
         ]
-        return _concatenate(found or [self._answer(np.empty((0, data.n_classes)))])
+        if not found:
+            return self._answer(np.empty((0, data.n_classes)))
+        return type(found[0])(*map(np.concatenate, zip(*found, strict=True)))
 
     def sets(self, data: Logits, ids: Any = None, weights: Any = None) -> Bools:
         """Sets of all rows, (n, C)."""
@@ -154,12 +145,6 @@ class NumpyInference(Inference):
         """Sets (n, C) and actions (n,) of rows."""
         found: Any = self._run(data, ids, weights)
         return found.sets, found.action
-
-
-def _concatenate(blocks: Any) -> Outputs | DecidedOutputs:
-    """The rows of all blocks, one after another."""
-    found: Outputs | DecidedOutputs = type(blocks[0])(*map(np.concatenate, zip(*blocks, strict=True)))
-    return found
 
 
 def to_numpy(predictor: "TwoTemperaturePredictor | Document") -> ArrayPredictor:

@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.data.labels import option_names
 from thermoset.errors import FileFormatError
 from thermoset.io.files import check_size
-from thermoset.io.roles import WHOLE_ROWS, Request, list_name
+from thermoset.io.roles import WHOLE_ROWS, Request, is_whole, list_name
 from thermoset.io.table import TEXT, Column, Columns, Forward, Table
 from thermoset.quoting import quoted, reason
 
 _BLOCK_ROWS = 512
+_IS_GREEDY = ("True", "False")
 
 Fields = dict[str, Any]
 
@@ -152,19 +154,74 @@ def _numbers(value: Any, name: str, row: int) -> list[float]:
 
 def _samples(path: Path, first: Fields, asked: Request) -> Table:
     """Log-likelihoods of options as `logits`, right options as `labels`, and what else the records have."""
-    # It stands above, and knows what a sample says.
-    from thermoset.integrations.language_models import gold_option, option_names, option_scores  # noqa: PLC0415
-
     n_rows, longest, filters = 0, 0, set[str]()
     for n_rows, fields in enumerate(_records(path), start=1):
-        longest = max(longest, len(option_scores(fields, n_rows - 1)))
+        longest = max(longest, len(_option_scores(fields, n_rows - 1)))
         filters.add(str(fields.get("filter")))
     if len(filters) > 1:
         both = " and ".join(map(quoted, sorted(filters)))
         raise FileFormatError(f"samples of two filters, {both}; keep the records of one.")
     width = asked.n_options or longest
     columns: dict[str, Column] = {name: _Records(path, (n_rows,), TEXT, partial(_field, name)) for name in first}
-    columns["logits"] = _Records(path, (n_rows, width), np.dtype(np.float64), partial(option_scores, width=width))
-    columns["labels"] = _Records(path, (n_rows,), np.dtype(np.int64), gold_option)
+    columns["logits"] = _Records(path, (n_rows, width), np.dtype(np.float64), partial(_option_scores, width=width))
+    columns["labels"] = _Records(path, (n_rows,), np.dtype(np.int64), _gold_option)
     names = option_names(width)
     return Table(columns, {} if names is None else {"classes": list(names)}, cells=True)
+
+
+def _option_scores(sample: Fields, row: int, width: int | None = None) -> list[float]:
+    """The log-likelihoods of a question's options in a sample that lm-eval logs, and -inf up to `width`.
+
+    `filtered_resps` has a pair (log-likelihood, is greedy) for each option, as numbers or, in newer versions, as text;
+    `target` is the position of the right option or its text, `arguments` what the model was given.
+    """
+    responses: Any = sample.get("filtered_resps")
+    pairs: list[Any] = responses if isinstance(responses, list) else []
+    if not pairs or not all(isinstance(one, list) and len(one) == 2 and str(one[1]) in _IS_GREEDY for one in pairs):
+        raise FileFormatError(
+            f"record {row}: filtered_resps is {quoted(responses)}; expected a pair of log-likelihood and is_greedy for "
+            "each option. Only samples of multiple-choice tasks can be read."
+        )
+    scores = []
+    for value, _ in pairs:
+        try:
+            scores.append(float(value))
+        except (TypeError, ValueError, OverflowError):
+            raise FileFormatError(f"record {row}: a log-likelihood is {quoted(value)}; expected a number.") from None
+    # With this metric the options come a second time, without their question.
+    if "acc_mutual_info" in sample or "acc_mutual_info" in (sample.get("metrics") or ()):
+        scores = scores[: len(scores) // 2]
+    if width is not None and len(scores) > width:
+        raise FileFormatError(
+            f"row {row} has {len(scores)} options; expected at most {width}. Pass a larger n_options."
+        )
+    return scores + [-np.inf] * ((width or 0) - len(scores))
+
+
+def _gold_option(sample: Fields, row: int) -> int:
+    """The position of the right option, which is given as a number or by its text."""
+    target, scores, what = sample.get("target"), _option_scores(sample, row), f"record {row}: target"
+    by_hand = "Pass the positions of the right options: load(path, labels='gold.npy')."
+    if isinstance(target, bool) or not isinstance(target, (int, str)):
+        raise FileFormatError(f"{what} is {quoted(target)}; expected the position of the right option, or its text.")
+    if isinstance(target, int) or is_whole(target):
+        gold: float = target if isinstance(target, int) else float(target)
+    elif target.startswith("[") and target.endswith("]"):
+        raise FileFormatError(f"{what} is {quoted(target)}: several right options; expected one for each question.")
+    else:
+        asked = sample.get("arguments")  # pairs of a question and an option, in older versions and newer ones
+        requests = list(asked.values()) if isinstance(asked, dict) else asked if isinstance(asked, list) else []
+        pairs = [list(one.values()) if isinstance(one, dict) else one for one in requests]
+        texts = [str(pair[1]).strip() for pair in pairs if isinstance(pair, list) and len(pair) > 1][: len(scores)]
+        if (found := texts.count(target.strip())) != 1:
+            raise FileFormatError(f"{what} {quoted(target)} is the text of {found} options; expected one. {by_hand}")
+        gold = texts.index(target.strip())
+    if not 0 <= gold < len(scores):
+        raise FileFormatError(f"{what} is {quoted(target)} and there are {len(scores)} options, counted from 0.")
+    gold = int(gold)
+    right = sample.get("acc")  # whether the likeliest option is the right one: a target that was misread shows here
+    if right in (0, 1) and (int(np.argmax(scores)) == gold) != bool(right):
+        raise FileFormatError(
+            f"{what} {quoted(target)} was read as option {gold}, which contradicts acc = {right}. {by_hand}"
+        )
+    return gold

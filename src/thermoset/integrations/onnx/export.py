@@ -109,20 +109,20 @@ def to_onnx(
         _check_choice("dtype", dtype or _DTYPES[0], _DTYPES)
     elif dtype not in (None, before.dtype):
         raise InputError(f"dtype is {quoted(dtype)}, but the model gives logits of type {before.dtype}. Omit it.")
-    made = _model(program, dtype or (_DTYPES[0] if before is None else before.dtype), u, version)
+    result = _model(program, dtype or (_DTYPES[0] if before is None else before.dtype), u, version)
     if before is not None:
-        made = before.join(made, version)
-    _describe(made, predictor.document_)
-    checker.check_model(made, full_check=before is None)  # of the classifier it is not ours to complain about shapes
+        result = before.join(result, version)
+    _describe(result, predictor.document_)
+    checker.check_model(result, full_check=before is None)  # of the classifier it is not ours to complain about shapes
     if target is not None:
-        if (size := made.ByteSize()) > _LARGEST:
+        if (size := result.ByteSize()) > _LARGEST:
             raise InputError(
                 f"{target}: the joined model has {size:,} bytes, but an ONNX file holds at most {_LARGEST:,}. Export "
                 "the predictor alone, and let the server run one after the other."
             )
         with errors_about(target, "written"), write_whole(target) as stream:
-            stream.write(made.SerializeToString())
-    return made
+            stream.write(result.SerializeToString())
+    return result
 
 
 def _model(program: Program, dtype: str, source: str, opset: int) -> ModelProto:
@@ -158,20 +158,20 @@ def _model(program: Program, dtype: str, source: str, opset: int) -> ModelProto:
     return helper.make_model(body, opset_imports=[domain], ir_version=ir_version)
 
 
-def _describe(model: ModelProto, made: Document) -> None:
+def _describe(model: ModelProto, document: Document) -> None:
     """Say in the model what it is, so that a deployed file can be traced to its predictor."""
     facts = {
         "version": __version__,
-        "alpha": made.alpha,
-        "method": made.recipe.title,
-        "temperature": repr(made.temperature),
-        "temperature_sets": repr(made.temperature_sets),
-        "checksum": checksum_of(made),
-        "classes": json.dumps(made.classes, ensure_ascii=False),
-        "input_kind": made.input_kind,
+        "alpha": document.alpha,
+        "method": document.recipe.title,
+        "temperature": repr(document.temperature),
+        "temperature_sets": repr(document.temperature_sets),
+        "checksum": checksum_of(document),
+        "classes": json.dumps(document.classes, ensure_ascii=False),
+        "input_kind": document.input_kind,
     }
-    if made.group_names is not None:
-        facts["group_names"] = json.dumps(made.group_names, ensure_ascii=False)
+    if document.group_names is not None:
+        facts["group_names"] = json.dumps(document.group_names, ensure_ascii=False)
     kept = {entry.key: entry.value for entry in model.metadata_props if not entry.key.startswith("thermoset.")}
     helper.set_model_props(model, kept | {f"thermoset.{key}": value for key, value in facts.items()})
     if not model.producer_name:

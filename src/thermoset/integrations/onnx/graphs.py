@@ -90,17 +90,17 @@ class Graph(Mapping[str, Value]):
 
     def node(self, kind: str, *inputs: Value, dtype: str, **attributes: Any) -> Value:
         """Add a node with one output."""
-        (made,) = self.node_with(kind, *inputs, dtypes=(dtype,), **attributes)
-        return made
+        (value,) = self.node_with(kind, *inputs, dtypes=(dtype,), **attributes)
+        return value
 
     def node_with(self, kind: str, *inputs: Value, dtypes: tuple[str, ...], **attributes: Any) -> list[Value]:
         """Add a node with several outputs."""
         number = len(self.nodes)
-        made = [Value(self, f"{self._prefix}{kind}{number}_{i}", dtype) for i, dtype in enumerate(dtypes)]
+        values = [Value(self, f"{self._prefix}{kind}{number}_{i}", dtype) for i, dtype in enumerate(dtypes)]
         name = f"{self._prefix}{kind}{number}"
         names = [value.name for value in inputs]
-        self.nodes.append(helper.make_node(kind, names, [value.name for value in made], name=name, **attributes))
-        return made
+        self.nodes.append(helper.make_node(kind, names, [value.name for value in values], name=name, **attributes))
+        return values
 
     def name(self, value: Value, name: str) -> None:
         """Give a value a name that the world knows."""
@@ -138,14 +138,10 @@ class GraphOperations:
     def float64(self, array: Value) -> Value:
         return self._cast(array, "float64")
 
-    def rank(self, logits: Value, *, whole: bool) -> Ranking:  # noqa: ARG002 - always
+    def rank(self, logits: Value) -> Ranking:
         # Of two equal logits TopK puts the lower label first; its specification says so.
         k = self._whole(self._n_classes)
-        values, labels = self._graph.node_with("TopK", logits, k, dtypes=("float64", "int64"), axis=1)
-        return Ranking(values, labels, whole=True)
-
-    def by_rank(self, array: Value, ranking: Ranking) -> Value:  # noqa: ARG002 - all ranks are there
-        return array
+        return Ranking(*self._graph.node_with("TopK", logits, k, dtypes=("float64", "int64"), axis=1))
 
     def largest(self, logits: Value, k: int) -> Value:
         return self._graph.node_with("TopK", logits, self._whole(k), dtypes=("float64", "int64"), axis=1)[0]
@@ -179,9 +175,6 @@ class GraphOperations:
     def total(self, array: Value) -> Value:
         return self._same("ReduceSum", array, self._whole(1), keepdims=1)
 
-    def total_beyond(self, array: Value, ranking: Ranking) -> Value:  # noqa: ARG002 - nothing is left out
-        return self._number(0.0)
-
     def sums_before(self, array: Value) -> Value:
         return self._same("CumSum", array, self._whole(1), exclusive=1)
 
@@ -190,7 +183,7 @@ class GraphOperations:
 
     pick = partialmethod(_same, "Gather", axis=0)
 
-    def in_label_order(self, inside: Value, ranking: Ranking, logits: Value) -> Value:  # noqa: ARG002
+    def in_label_order(self, inside: Value, ranking: Ranking) -> Value:
         # Every place is written to, so it does not matter what was there.
         return self._same("ScatterElements", inside, ranking.labels, inside, axis=1)
 

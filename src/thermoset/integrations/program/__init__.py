@@ -6,7 +6,7 @@
 which leaves a graph.
 
 An engine has its own exponential and adds in its own order, so its scores differ from ours in the last bits.
-`sets.Cut` says how such a score is compared: whoever is within the rounding error of the threshold is let in.
+`sets.threshold_constants` says how such a score is compared: a label within the rounding error of the threshold is in.
 """
 
 from thermoset.integrations.program.predictor import OUTPUTS, Program, group_codes

@@ -1,5 +1,7 @@
 """The whole predictor: from logits to label, confidence, probabilities, sets and sizes."""
 
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +18,7 @@ from thermoset.integrations.program.sets import Batch, Named, SetProgram
 from thermoset.predictor.document import Document
 from thermoset.predictor.sets import Inference
 from thermoset.quoting import quoted
+from thermoset.rows import block_rows
 from thermoset.scores import SCORES
 
 if TYPE_CHECKING:
@@ -48,6 +51,18 @@ class DecidedOutputs(NamedTuple):
 OUTPUTS = Outputs._fields
 
 
+def in_blocks(
+    run: Callable[..., Outputs | DecidedOutputs], concatenate: Callable[..., Array], logits: Array, *of_rows: Array
+) -> Outputs | DecidedOutputs:
+    """Run on a few rows at a time: logits (n, C), and what belongs to these rows or is None."""
+    step = 2 * block_rows(logits.shape[1])  # temporary arrays of a mebibyte stay in cache
+    blocks = [
+        run(*(None if one is None else one[k : k + step] for one in (logits, *of_rows)))
+        for k in range(0, max(len(logits), 1), step)
+    ]
+    return blocks[0] if len(blocks) == 1 else type(blocks[0])(*map(concatenate, zip(*blocks, strict=True)))
+
+
 class Program:
     """A fitted predictor, or its document, as a program.
 
@@ -66,52 +81,46 @@ class Program:
     """
 
     def __init__(self, predictor: "TwoTemperaturePredictor | Document") -> None:
-        made = _document_of(predictor)
-        recipe, score, known = made.recipe, made.recipe.score, Inference(made)
-        self._sorts = score.export_sorts
-        self.n_classes, self.draws = made.n_classes, recipe.seed is not None
-        self.group_names = made.group_names
-        by_class = (made.grouping is not None and made.group_names is None) or made.shift is not None
-        if made.group_names is not None and not score.by_rank:
+        document = _document_of(predictor)
+        recipe, score, known = document.recipe, document.recipe.score, Inference(document)
+        if document.group_names is not None and not score.by_rank:
             raise InputError(
                 f"a predictor with grouping='group' and the score {recipe.method.name!r} cannot be exported: the score "
                 "treats classes differently, while thresholds by group differ by row. Use another score or grouping."
             )
-        self._by_class = by_class or not score.by_rank
-        corrected, self._cut = made.correction is not None, known.answers
-        thresholds = known.thresholds.ravel()
-        if made.group_names is not None and recipe.fallback is None:
-            thresholds = np.append(thresholds, pairs(np.inf, np.inf))  # of unseen groups: an engine cannot refuse a row
-        how: dict[str, Any] = {
-            "keep_top": not recipe.allow_empty,
-            "room": 8.0 * max(1.0, 1.0 / recipe.temperature) if corrected else 1.0,
-        }
-        self._sets = SetProgram(recipe.temperature, thresholds, score, made.n_classes, **how)
-        self._top_sets: SetProgram | None = None
-        if self._cut is not None and self._cut.top is not None:
-            top = self._cut.top.ravel()
-            self._top_sets = SetProgram(recipe.temperature, top, score, made.n_classes, name="top_sets", **how)
+        self.n_classes, self.group_names = document.n_classes, document.group_names
+        self.draws, self._sorts = recipe.seed is not None, score.export_sorts
+        self._corrects, self._map, self._cut = document.correction is not None, document.confidence_map, known.answers
         self.outputs = OUTPUTS if self._cut is None else DecidedOutputs._fields
-        self.constants: dict[str, NDArray[Any]] = {"inverse_temperature": np.array([1.0 / made.temperature])}
-        self._corrects, self._map = corrected, made.confidence_map
-        if made.correction is not None:
-            scale = made.correction.scale or (1.0,) * made.n_classes
+        thresholds = known.thresholds.ravel()
+        if document.group_names is not None and recipe.fallback is None:
+            thresholds = np.append(thresholds, pairs(np.inf, np.inf))  # of unseen groups: an engine cannot refuse a row
+        sets_under = partial(
+            SetProgram,
+            recipe.temperature,
+            score=score,
+            n_classes=document.n_classes,
+            keep_top=not recipe.allow_empty,
+            slack=8.0 * max(1.0, 1.0 / recipe.temperature) if self._corrects else 1.0,
+        )
+        self._sets, top = sets_under(thresholds), None if self._cut is None else self._cut.top
+        self._top_sets = None if top is None else sets_under(top.ravel(), name="top_sets")
+        self.constants: dict[str, NDArray[Any]] = {"inverse_temperature": np.array([1.0 / document.temperature])}
+        if document.correction is not None:
+            scale = document.correction.scale or (1.0,) * document.n_classes
             self.constants |= {
-                "correction_inverse": np.array([1.0 / made.correction.temperature]),
+                "correction_inverse": np.array([1.0 / document.correction.temperature]),
                 "correction_scale": np.array([scale]),
-                "correction_shift": np.array([made.correction.shift]),
+                "correction_shift": np.array([document.correction.shift]),
             }
-        ratio = known.softmax.ratio
-        self._weighs = ratio is not None
-        if ratio is not None:
-            self.constants["ratio"] = ratio[None]
+        self._weighs = known.softmax.ratio is not None
+        if known.softmax.ratio is not None:
+            self.constants["ratio"] = known.softmax.ratio[None]
         if recipe.seed is not None:
             self.constants["seed"] = np.array([[recipe.seed]], dtype=np.uint64).view(np.int64)  # as keys are held
         if self._sorts:
-            self.constants["first"] = np.arange(made.n_classes)[None] == 0
-        self.constants |= self._sets.constants
-        if self._top_sets is not None:
-            self.constants |= self._top_sets.constants
+            self.constants["first"] = np.arange(document.n_classes)[None] == 0
+        self.constants |= self._sets.constants | ({} if self._top_sets is None else self._top_sets.constants)
 
     def run(
         self, ops: Operations, constants: Named, logits: Array, u: Array | None = None, groups: Array | None = None
@@ -128,7 +137,7 @@ class Program:
         z = self._correct(ops, constants, raw) if self._corrects else raw
         top = ops.maximum(z)
         probabilities = ops.softmax((z - top) * constants["inverse_temperature"])
-        ranking = ops.rank(z, whole=self._by_class) if self._sorts else None
+        ranking = ops.rank(z) if self._sorts else None
         label = ops.top_label(z) if ranking is None else ops.as_row(ops.columns(ranking.labels, 0, 1))
         draw: Array = 1.0  # deterministic
         if self.draws and u is None:
@@ -241,8 +250,8 @@ def _map_confidence(confidence_map: ConfidenceMap, ops: Operations, odds: TopOdd
 
 def _document_of(predictor: object) -> Document:
     """The document of a predictor that an engine can run; others are refused."""
-    made = getattr(predictor, "document_", predictor)
-    if not isinstance(made, Document):
+    document = getattr(predictor, "document_", predictor)
+    if not isinstance(document, Document):
         from thermoset.predictor import TwoTemperaturePredictor  # noqa: PLC0415 - a document needs none
 
         if isinstance(predictor, TwoTemperaturePredictor):
@@ -251,23 +260,23 @@ def _document_of(predictor: object) -> Document:
             f"only a fitted TwoTemperaturePredictor can be exported; got {type(predictor).__name__}. "
             "Load one with TwoTemperaturePredictor.load('predictor.json')."
         )
-    method = made.recipe.method
+    grouping, method = document.recipe.grouping, document.recipe.method
     if method.limits is not None:
         raise InputError(
-            f"a predictor with grouping={made.recipe.grouping!r} cannot be exported: its labels end at a rank of their "
+            f"a predictor with grouping={grouping!r} cannot be exported: its labels end at a rank of their "
             "own in each class. Use grouping='class'."
         )
     if method.is_own or not method.score.exportable:
         names = ", ".join(name for name, one in SCORES.items() if one.exportable)
         raise InputError(f"score {quoted(method.title)} cannot be exported. Fit the predictor with one of {names}.")
-    if made.correction is not None and not isinstance(made.correction, ClassCorrection):
+    if document.correction is not None and not isinstance(document.correction, ClassCorrection):
         raise InputError("a predictor with a calibrator of your own cannot be exported. Fit with calibration='auto'.")
-    if made.is_weighted:
+    if document.is_weighted:
         raise InputError(
             "a predictor with weighted conformal rows cannot be exported: each row's threshold depends on its own "
             "weight and on all conformal scores. Recalibrate it without weights."
         )
-    return made
+    return document
 
 
 def group_codes(predictor: "TwoTemperaturePredictor", groups: Any) -> NDArray[np.int64]:

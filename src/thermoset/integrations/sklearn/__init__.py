@@ -1,7 +1,7 @@
 """scikit-learn: prediction sets for any classifier, `SetClassifier`.
 
-`responses` reads what a classifier puts out as logits, `fitting` fits it on parts of the rows, `cross` makes
-cross-conformal sets, and `classifier` is the estimator.
+`responses` reads what a classifier puts out as logits, `fitting` fits it on parts of the rows and makes cross-conformal
+sets, and `classifier` is the estimator.
 """
 
 from thermoset.integrations.sklearn.classifier import SetClassifier

@@ -16,8 +16,15 @@ from thermoset.conformal.recipe import labels_in
 from thermoset.data import Logits
 from thermoset.data.splits import Part
 from thermoset.errors import InputError, ZeroProbabilityWarning
-from thermoset.integrations.sklearn.cross import CrossSets, cross_promise
-from thermoset.integrations.sklearn.fitting import Fitted, TrainingRows, fit_cross, fit_prefit, fit_split
+from thermoset.integrations.sklearn.fitting import (
+    CrossSets,
+    Fitted,
+    TrainingRows,
+    cross_promise,
+    fit_cross,
+    fit_prefit,
+    fit_split,
+)
 from thermoset.integrations.sklearn.responses import RESPONSES, respond
 from thermoset.levels import Alpha, conformal_rank, exact_level
 from thermoset.monitor.check import check
@@ -159,15 +166,15 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         if self._is_prefit:
-            made = fit_prefit(self, X, y, split_by, ids)
+            fitted = fit_prefit(self, X, y, split_by, ids)
         else:
             X, y = indexable(X, y)
             if len(y) < 2:
                 raise InputError(f"fit needs rows for the folds and for the threshold; got {len(y)} sample.")
             fit = fit_cross if self.conformal == "cross" else fit_split
-            made = fit(self, TrainingRows(X, y, split_by, fit_params), ids)
+            fitted = fit(self, TrainingRows(X, y, split_by, fit_params), ids)
         self._keyed = ids is not None
-        self._adopt(made)
+        self._adopt(fitted)
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -197,26 +204,23 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
 
     def set_sizes(self, X: Any, *, ids: Any = None) -> NDArray[np.int64]:
         """Number of labels in each row's set, (n,)."""
-        made = self._set_maker
-        if isinstance(made, TwoTemperaturePredictor):
-            return made.set_sizes(self.logits(X), ids=self._check_ids(ids))
         sizes: NDArray[np.int64] = self.predict_set(X, ids=ids).sum(axis=1)
         return sizes
 
     def check(self, X: Any, y: Any, *, ids: Any = None, fail_on: str | Iterable[str] = ()) -> CheckReport:
         """Check the promise on fresh labelled rows; see `monitor.check`."""
-        made = self._set_maker
-        if isinstance(made, CrossSets):
+        maker = self._set_maker
+        if isinstance(maker, CrossSets):
             raise InputError(
                 "check compares coverage with its exact law, but cross-conformal sets have none: promise_ is only a "
                 "lower bound. Use conformal='split'."
             )
         data = self.logits(X, y)
         labels = data.require_labels("check")
-        refuse_leakage(made.document_, data)
-        sets, probs = self._sets(X, data, ids), made.predict_proba(data)
-        report = check(sets, probs, labels, made._promise, fail_on=fail_on, class_names=data.classes)
-        made._accept(report)
+        refuse_leakage(maker.document_, data)
+        sets, probs = self._sets(X, data, ids), maker.predict_proba(data)
+        report = check(sets, probs, labels, maker._promise, fail_on=fail_on, class_names=data.classes)
+        maker._accept(report)
         return report
 
     def logits(self, X: Any, y: Any = None) -> Logits:
@@ -233,9 +237,9 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     @property
     def predictor_(self) -> TwoTemperaturePredictor:
         """Probabilities and sets from logits; it can be saved and exported."""
-        made = self._set_maker
-        if isinstance(made, TwoTemperaturePredictor):
-            return made
+        maker = self._set_maker
+        if isinstance(maker, TwoTemperaturePredictor):
+            return maker
         raise AttributeError(
             "conformal='cross' has no predictor_: its sets need the models of all folds, so they cannot be saved or "
             "exported as one predictor. Use conformal='split'."
@@ -251,12 +255,12 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     @property
     def promise_(self) -> str:
         """The guarantee, as a sentence."""
-        made = self._set_maker
-        if isinstance(made, CrossSets):
-            return cross_promise(made.n_rows, len(made.scores), made.choice_.alpha)
-        doubted = not self._is_prefit or made.document_.training_signs
+        maker = self._set_maker
+        if isinstance(maker, CrossSets):
+            return cross_promise(maker.n_rows, len(maker.scores), maker.choice_.alpha)
+        doubted = not self._is_prefit or maker.document_.training_signs
         unseen = "" if doubted else " The estimator must not have been fitted on the rows of fit."
-        return _split_promise(made) + unseen
+        return _split_promise(maker) + unseen
 
     def __sklearn_clone__(self) -> "SetClassifier":
         """A copy that is not fitted; with "prefit" it keeps the fitted estimator, which a plain clone would lose."""
@@ -303,21 +307,21 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
                 f"cv='prefit' fits no estimator, so it cannot pass on {quoted(next(iter(fit_params)))}. Omit it."
             )
 
-    def _adopt(self, made: Fitted) -> None:
+    def _adopt(self, fitted: Fitted) -> None:
         """Take over what was fitted."""
-        self._fitted = made
-        self.estimator_, self.response_, self.zero_labels_ = made.estimator, made.response, made.zero_labels
-        self.classes_ = made.reader.classes
-        self.temperature_, self.temperature_sets_ = made.sets.temperature_, made.sets.temperature_sets_
-        self.choice_ = made.sets.choice_
+        self._fitted = fitted
+        self.estimator_, self.response_, self.zero_labels_ = fitted.estimator, fitted.response, fitted.zero_labels
+        self.classes_ = fitted.reader.classes
+        self.temperature_, self.temperature_sets_ = fitted.sets.temperature_, fitted.sets.temperature_sets_
+        self.choice_ = fitted.sets.choice_
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
-            if hasattr(made.estimator, name):
-                setattr(self, name, getattr(made.estimator, name))
-        share = made.zero_labels / made.n_scored
+            if hasattr(fitted.estimator, name):
+                setattr(self, name, getattr(fitted.estimator, name))
+        share = fitted.zero_labels / fitted.n_scored
         if self.floor is not None and share > exact_level(self.alpha):  # without a floor, the predictor has said it
             warnings.warn(
-                f"the estimator gave probability zero to the label of {made.zero_labels} of {made.n_scored} rows "
+                f"the estimator gave probability zero to the label of {fitted.zero_labels} of {fitted.n_scored} rows "
                 f"({share:.0%}, more than alpha={self.alpha}): sets must include labels that it does not rank. Use a "
                 "classifier that gives every class a probability (more trees, larger leaves, more neighbours).",
                 ZeroProbabilityWarning,
@@ -333,12 +337,12 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
 
     def _sets(self, X: Any, data: Logits, ids: Any) -> NDArray[np.bool_]:
         """Sets of rows whose logits by `estimator_` are known."""
-        made, keys = self._fitted.sets, self._check_ids(ids)
-        if not isinstance(made, CrossSets):
-            return made.predict_set(data, ids=keys)
+        maker, keys = self._fitted.sets, self._check_ids(ids)
+        if not isinstance(maker, CrossSets):
+            return maker.predict_set(data, ids=keys)
         reader = self._fitted.reader
         by_model = [reader.data(reader.columns(respond(one, X, self.response_))) for one in self._fitted.models]
-        sets = made.sets(by_model, keys)
+        sets = maker.sets(by_model, keys)
         if not self.allow_empty:  # the folds may have different top labels; a label more does coverage no harm
             sets[np.arange(len(sets)), data.logits.argmax(axis=1)] = True
         return sets
@@ -346,11 +350,11 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
 
 def _split_promise(predictor: TwoTemperaturePredictor) -> str:
     """The promise of sets whose threshold comes from rows that the model was not fitted on."""
-    made, promise = predictor.document_, predictor._promise
-    if made.training_signs:
-        return made.training_signs
+    document, promise = predictor.document_, predictor._promise
+    if document.training_signs:
+        return document.training_signs
     level = f"{promise.promised:.6g}"
-    grouping = made.grouping
+    grouping = document.grouping
     if grouping is not None and not grouping.exact:
         return (
             "For new rows like those of fit, a set contains the true label with probability at least "
@@ -361,10 +365,10 @@ def _split_promise(predictor: TwoTemperaturePredictor) -> str:
             f"For new rows of each {grouping.unit} like those of fit, a set contains the true label with probability "
             f"at least {level}."
         )
-    n, where = made.provenance.conformal_rows, "For new rows like those of fit, a set contains the true label"
+    n, where = document.provenance.conformal_rows, "For new rows like those of fit, a set contains the true label"
     if not promise.exact:
         return f"{where} with probability at least {level}."
-    k = conformal_rank(n, made.alpha)
+    k = conformal_rank(n, document.alpha)
     return (
         f"{where} with probability {k / (n + 1):.6g} = {k}/{n + 1}, from {n} rows that set the threshold: "
         "exactly if no two scores are equal, and at least that if some are."

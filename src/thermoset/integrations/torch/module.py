@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -11,19 +12,13 @@ from torch.utils import _pytree
 
 from thermoset.errors import InputError
 from thermoset.integrations.program import Program, group_codes
-from thermoset.integrations.program.operations import Ranking, as_int64
-from thermoset.integrations.program.predictor import DecidedOutputs, Outputs
+from thermoset.integrations.program.operations import Ranking, as_int64, rank_rows
+from thermoset.integrations.program.predictor import DecidedOutputs, Outputs, in_blocks
 from thermoset.io.files import FilePath, as_path, errors_about, write_whole
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.quoting import quoted
 
 __all__ = ["Answers", "DecidedAnswers", "SetModule", "group_codes", "save_torch", "to_torch"]
-
-DEPTH = 64
-"""Ranks that are looked at first: most sets are smaller, and to sort a row of 1,000 takes five times as long."""
-
-_BLOCK = 2**17  # logits that are worked on at a time: temporary arrays of a mebibyte stay in cache
-
 
 Answers = Outputs
 DecidedAnswers = DecidedOutputs
@@ -73,10 +68,7 @@ class SetModule(nn.Module):  # type: ignore[misc]
         traced = torch.compiler.is_compiling() or torch.compiler.is_exporting() or torch.jit.is_tracing()
         if traced or logits.device.type != "cpu":
             return self._run(TensorOperations(), logits, given, of_rows)
-        step = max(1, _BLOCK // self._program.n_classes)
-        starts = range(0, max(len(logits), 1), step)
-        blocks = [self._block(*(_cut(one, slice(k, k + step)) for one in (logits, given, of_rows))) for k in starts]
-        return blocks[0] if len(blocks) == 1 else type(blocks[0])(*map(torch.cat, zip(*blocks, strict=True)))
+        return in_blocks(partial(self._run, TensorOperations(eager=True)), torch.cat, logits, given, of_rows)
 
     def _places(self, logits: Tensor, groups: Tensor | None) -> Tensor | None:
         """The groups of rows as the program takes them, (n, 1)."""
@@ -89,17 +81,6 @@ class SetModule(nn.Module):  # type: ignore[misc]
                 "Use group_codes to make them."
             )
         return groups.to(torch.int64).reshape(-1, 1)
-
-    def _block(self, logits: Tensor, u: Tensor | None, groups: Tensor | None) -> Outputs | DecidedOutputs:
-        """Answer for a few rows: look at the top of each first, and again at those whose sets reach further down."""
-        ops = TensorOperations(DEPTH if self._program.n_classes > 4 * DEPTH else None)
-        found = self._run(ops, logits, u, groups)
-        if ops.open_rows is not None and bool(ops.open_rows.any()):
-            rows = ops.open_rows.nonzero()[:, 0]
-            again = self._run(TensorOperations(), logits[rows], _cut(u, rows), _cut(groups, rows))
-            for whole, part in zip(found[3:], again[3:], strict=True):  # all that depends on sets
-                whole[rows] = part
-        return found
 
     def _run(
         self, ops: "TensorOperations", logits: Tensor, u: Tensor | None, groups: Tensor | None
@@ -119,11 +100,6 @@ class SetModule(nn.Module):  # type: ignore[misc]
     def extra_repr(self) -> str:
         """What it does, in short."""
         return f"n_classes={self._program.n_classes}, {self._title}"
-
-
-def _cut(of_rows: Tensor | None, rows: slice | Tensor) -> Tensor | None:
-    """Some rows of what belongs to rows, if it is there."""
-    return None if of_rows is None else of_rows[rows]
 
 
 def to_torch(predictor: TwoTemperaturePredictor) -> SetModule:
@@ -184,30 +160,18 @@ def save_torch(predictor: TwoTemperaturePredictor, path: FilePath, *, dtype: str
 
 
 class TensorOperations:
-    """Operations on tensors; see `program.operations.Operations`.
+    """Operations on tensors; see `program.operations.Operations`. `eager`: on the CPU, and nobody traces them."""
 
-    `depth` is how many ranks of a row are looked at, None for all; `open_rows` (n,) then says which sets may reach
-    further down.
-    """
-
-    def __init__(self, depth: int | None = None) -> None:
-        self._depth = depth
-        self.open_rows: Tensor | None = None
+    def __init__(self, *, eager: bool = False) -> None:
+        self._eager = eager
 
     float64 = staticmethod(lambda array: array.to(torch.float64))
 
-    def rank(self, logits: Tensor, *, whole: bool) -> Ranking:
-        if whole or self._depth is None:
-            values, labels = torch.sort(logits, dim=1, descending=True, stable=True)
-            return Ranking(values, labels, whole=True)
-        values, labels = torch.topk(logits, self._depth, dim=1)
-        if bool((values[:, 1:] == values[:, :-1]).any()):  # of equal logits any may come first
-            labels = labels.sort(dim=1).values
-            values, order = torch.sort(logits.gather(1, labels), dim=1, descending=True, stable=True)
-            labels = labels.gather(1, order)
-        return Ranking(values, labels, whole=False)
+    def rank(self, logits: Tensor) -> Ranking:
+        if self._eager:
+            return Ranking(*map(torch.from_numpy, rank_rows(logits.detach().numpy())))
+        return Ranking(*torch.sort(logits, dim=1, descending=True, stable=True))
 
-    by_rank = staticmethod(lambda array, ranking: array if ranking.whole else array[:, : ranking.labels.shape[1]])
     largest = staticmethod(lambda logits, k: torch.topk(logits, k, dim=1).values)
     columns = staticmethod(lambda array, first, stop: array[:, first:stop])
     top_label = staticmethod(lambda logits: torch.argmax(logits, dim=1))
@@ -217,21 +181,11 @@ class TensorOperations:
     at_least = staticmethod(lambda array, bound: torch.clamp(array, min=bound))
     maximum = staticmethod(lambda array: torch.amax(array, dim=1, keepdim=True))
     total = staticmethod(lambda array: torch.sum(array, dim=1, keepdim=True))
-
-    def total_beyond(self, array: Tensor, ranking: Ranking) -> Tensor:
-        return self.total(array.scatter(1, ranking.labels, 0.0))
-
     sums_before = staticmethod(lambda array: pad(torch.cumsum(array[:, :-1], dim=1), (1, 0)))
     sums_after = staticmethod(lambda array: pad(torch.cumsum(array[:, 1:].flip(1), dim=1).flip(1), (0, 1)))
     pick = staticmethod(lambda by_class, labels: by_class[labels])
 
-    def in_label_order(self, inside: Tensor, ranking: Ranking, logits: Tensor) -> Tensor:
-        if not ranking.whole:
-            # A set that holds the last logit looked at, or one like it, may hold others further down.
-            reaching = (inside & (ranking.logits == ranking.logits[:, -1:])).any(dim=1)
-            self.open_rows = reaching if self.open_rows is None else self.open_rows | reaching
-        return torch.zeros_like(logits, dtype=torch.bool).scatter(1, ranking.labels, inside)
-
+    in_label_order = staticmethod(lambda inside, ranking: torch.empty_like(inside).scatter(1, ranking.labels, inside))
     count = staticmethod(lambda inside: torch.sum(inside, dim=1, dtype=torch.int64))
     is_label = staticmethod(lambda labels, n: torch.arange(n, device=labels.device) == labels[:, None])
     as_row = staticmethod(lambda column: column[:, 0])
