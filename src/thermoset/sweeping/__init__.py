@@ -22,7 +22,7 @@ from thermoset.metrics import asked_metrics, group_metrics
 from thermoset.quoting import quoted
 from thermoset.rows import MOST_THREADS, Progress, compiling, memory_budget, physical_memory
 from thermoset.scores import APS, SCORES, OwnScore, Score, ScoreLike, resolve
-from thermoset.sweeping.job import SweepJob, run
+from thermoset.sweeping.job import SweepJob, run, run_any
 from thermoset.sweeping.protocol import (
     DEFAULT_GRID,
     PAPER_GRID,
@@ -32,8 +32,7 @@ from thermoset.sweeping.protocol import (
     draw_trial,
     temperature_grid,
 )
-from thermoset.sweeping.result import Sweep, mean_over_trials, median_of_means, standard_error
-from thermoset.sweeping.slow import run_any
+from thermoset.sweeping.result import Sweep, mean_over_trials, median_of_means, place_of, standard_error
 
 __all__ = [
     "DEFAULT_GRID",
@@ -130,8 +129,8 @@ def sweep(
         scores=_checked_methods(methods),
         temperatures=temperature_grid(DEFAULT_GRID) if temperatures is None else checked_temperatures(temperatures),
         alphas=_checked_alphas(alphas),
-        integrate=_checked_choice("evaluation", evaluation, ("drawn", "integrated")) == "integrated",
-        allow_empty=bool(_checked_choice("allow_empty", allow_empty, (True, False))),
+        integrate=place_of("evaluation", evaluation, ("drawn", "integrated")) == 1,
+        allow_empty=place_of("allow_empty", allow_empty, (True, False)) == 0,
         n_jobs=None if n_jobs is None else whole_number(n_jobs, "n_jobs", 1, MOST_THREADS, "None uses all cores."),
         added=(*(group_metrics() if data.groups is not None else ()), *asked_metrics(metrics)),
     )
@@ -231,12 +230,6 @@ def _checked_alphas(alphas: Any) -> tuple[Alpha, ...]:
     if not found or len(set(levels)) < len(found):
         raise InputError(f"alphas must name at least one level, each once; got {quoted(alphas)}. Try (0.05, 0.1).")
     return found
-
-
-def _checked_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
-    if value not in choices:
-        raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
-    return value
 
 
 def _warm_up(plan: SweepJob) -> None:
