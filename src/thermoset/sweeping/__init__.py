@@ -22,7 +22,7 @@ from thermoset.metrics import asked_metrics, group_metrics
 from thermoset.quoting import quoted
 from thermoset.rows import MOST_THREADS, Progress, compiling, memory_budget, physical_memory
 from thermoset.scores import APS, SCORES, OwnScore, Score, ScoreLike, resolve
-from thermoset.sweeping.job import SweepJob, run, run_any
+from thermoset.sweeping.job import SweepJob, run
 from thermoset.sweeping.protocol import (
     DEFAULT_GRID,
     PAPER_GRID,
@@ -165,8 +165,8 @@ def sweep(
     if kind is None:
         _warm_up(plan)
     with memory_budget(memory):
-        measured = run_any(data.within_budget(), plan, kind, count, protocol, progress)
-    absent = np.count_nonzero(measured.counts == 0, axis=1)
+        values, measured = run(data.within_budget(), plan, kind, count, protocol, progress)
+    absent = np.count_nonzero(measured.trials.counts == 0, axis=1)
     if absent.any():
         warnings.warn(
             f"{int(absent.max())} of {data.n_classes} classes have no evaluation rows in some trial; class gaps omit "
@@ -189,7 +189,7 @@ def sweep(
     names = tuple(_name(score) for score in plan.scores)
     levels = tuple(float(exact_level(alpha)) for alpha in plan.alphas)
     measures = tuple(metric.name for metric in plan.metrics)
-    return Sweep(names, plan.temperatures, levels, measures, measured.values, absent, settings)
+    return Sweep(names, plan.temperatures, levels, measures, values, absent, settings)
 
 
 _SHOWN = 4  # numbers of a parameter in a name

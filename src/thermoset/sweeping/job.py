@@ -74,18 +74,6 @@ class SweepJob:
         return [slice(start, start + step) for start in range(0, len(self.temperatures), step)]
 
 
-@dataclass(frozen=True, eq=False)
-class SweptValues:
-    """values : by score, temperature, alpha, metric and trial; counts : evaluation rows by trial and class.
-
-    temperature : of the confidence whose strata were measured, if they were.
-    """
-
-    values: Floats
-    counts: Ints
-    temperature: float | None = None
-
-
 # ---- what is counted -------------------------------------------------------------------------------------------------
 
 
@@ -181,27 +169,28 @@ class Measured:
 # ---- the loops -------------------------------------------------------------------------------------------------------
 
 
-def run_any(
+def run(
     data: Logits, job: SweepJob, grouping: Grouping | None, trials: int, protocol: Protocol, progress: Progress | None
-) -> SweptValues:
-    """Measure every score by the loops it takes; `progress` is called with (done, total)."""
+) -> tuple[Floats, Measured]:
+    """Measure every score by the loops it takes: values by score, temperature, alpha, metric and trial."""
+    measured = Measured(data, job, trials, protocol)
     by_loops = grouping is None or not (grouping.limits_ranks or grouping.of_rows)
     fast = [m for m, score in enumerate(job.scores) if score.prefixes and by_loops]
     parts = [*([fast] if fast else []), *([m] for m in range(len(job.scores)) if m not in fast)]
     values = np.empty((*job.shape, len(job.metrics), trials))
     for number, which in enumerate(parts):
         some = replace(job, scores=tuple(job.scores[m] for m in which))
-        measure = run if which is fast else _run_slowly
-        found = measure(data, some, grouping, trials, protocol, part_of(progress, number, len(parts)))
-        values[which] = found.values
-    return replace(found, values=values)
+        loops = _run_prefixes if which is fast else _run_slowly
+        of_part = part_of(progress, number, len(parts))
+        values[which] = loops(data, some, grouping, measured, protocol.random_state, of_part)
+    return values, measured
 
 
-def run(
-    data: Logits, job: SweepJob, grouping: Grouping | None, trials: int, protocol: Protocol, progress: Progress | None
-) -> SweptValues:
+def _run_prefixes(
+    data: Logits, job: SweepJob, grouping: Grouping | None, measured: Measured, seed: int, progress: Progress | None
+) -> Floats:
     """Measure scores whose sets are prefixes of the ranking, with one threshold, or one for each class or cluster."""
-    measured = Measured(data, job, trials, protocol)
+    trials = measured.trials.count
     values = np.full((*job.shape, len(job.metrics), trials), np.nan)
     threads = thread_count() if job.n_jobs is None else job.n_jobs
     # what labels need at a temperature, and counts for each thread; by class, thresholds with their tie-breaks too
@@ -223,15 +212,14 @@ def run(
                 _fill_integrated(rows, job, measured, part, here, of_passes[2:])
             continue
         thresholds = class_thresholds(
-            labels, measured.labels, job.set_scores, job.alphas, grouping, measured.trials, protocol.random_state,
-            n_jobs=job.n_jobs,
-        )  # fmt: skip
+            labels, measured.labels, job.set_scores, job.alphas, grouping, measured.trials, seed, n_jobs=job.n_jobs
+        )
         counted, means = count_class_sets(  # `threshold` is the mean of the finite thresholds of the classes
             rows, labels, measured.labels, job.set_scores, thresholds, measured.trials, measured.misses,
             n_jobs=job.n_jobs, progress=of_passes[1],
         )  # fmt: skip
         measured.fill(here, counted, job, means)
-    return SweptValues(values, measured.trials.counts, measured.temperature)
+    return values
 
 
 def _fill_integrated(
@@ -266,21 +254,21 @@ def _mean_finite(thresholds: Floats) -> float:
 
 
 def _run_slowly(
-    data: Logits, job: SweepJob, grouping: Grouping | None, trials: int, protocol: Protocol, progress: Progress | None
-) -> SweptValues:
+    data: Logits, job: SweepJob, grouping: Grouping | None, measured: Measured, seed: int, progress: Progress | None
+) -> Floats:
     """Measure one score, trial by trial."""
-    measured = Measured(data, job, trials, protocol)
+    trials = measured.trials.count
     counted = Counted.zero((*job.shape, trials), measured.misses.n_cells)
     threshold = np.empty((*job.shape[1:], trials))
     of_rows = grouping is not None and grouping.of_rows
     codes = data.require_groups("grouping='group'").codes if of_rows else np.zeros(len(data), dtype=np.int64)
-    one = _OneScore(data, job, grouping, measured, protocol.random_state, codes)
+    one = _OneScore(data, job, grouping, measured, seed, codes)
     count, number = (one.count_at, len(threshold)) if one.is_the_same_in_every_trial else (one.count, trials)
     tasks = [partial(count, i, counted, threshold) for i in range(number)]
     run_tasks(tasks, n_jobs=job.n_jobs, progress=progress, total=number)
     values = np.full((*job.shape, len(job.metrics), trials), np.nan)
     measured.fill(values, counted, job, threshold[None])
-    return SweptValues(values, measured.trials.counts, measured.temperature)
+    return values
 
 
 @dataclass(frozen=True, eq=False)

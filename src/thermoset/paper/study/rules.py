@@ -107,10 +107,10 @@ def calibration_curves(data: Logits, settings: Settings, cp: int, methods: tuple
     plan = SweepJob(tuple(resolve(method) for method in methods), settings.grid(), (alpha,), False, True, None)
     protocol = settings.protocol(cp)
     shown = _OnCalibrationRows(protocol.calibration_fraction, protocol.cp_fraction, protocol.random_state)
-    measured = run(data, plan, None, settings.trials, shown, None)
-    absent = np.count_nonzero(measured.counts == 0, axis=1)
+    values, measured = run(data, plan, None, settings.trials, shown, None)
+    absent = np.count_nonzero(measured.trials.counts == 0, axis=1)
     metrics = tuple(metric.name for metric in plan.metrics)
-    return Sweep(methods, plan.temperatures, (alpha,), metrics, measured.values, absent, {"cp_percent": cp})
+    return Sweep(methods, plan.temperatures, (alpha,), metrics, values, absent, {"cp_percent": cp})
 
 
 class _OnCalibrationRows(Protocol):
