@@ -81,7 +81,7 @@ def choice_figure(choice: Choice, calibrated: float) -> Figure:
     uneven = f"Unevenness of {choice.words.one} coverage"
     titles: dict[Literal["size", "class_gap"], str] = {"size": "Size"}
     titles |= {} if choice.curve.class_gap is None else {"class_gap": uneven}
-    made, panels = figure(len(titles))
+    fig, panels = figure(len(titles))
     marks = {"T = 1": 1.0, "T*": calibrated, r"$\hat{T}$": choice.temperature}
     if choice.peak is not None and not is_stricter(choice):  # the peak is that of the promised level
         marks["$T_c$"] = choice.peak
@@ -89,11 +89,11 @@ def choice_figure(choice: Choice, calibrated: float) -> Figure:
         plot_choice(choice, curve, ax=ax, marks=marks).set_title(title, loc="left")
     level = f"alpha = {choice.curve.alpha}" + (f", promised {choice.alpha}" if is_stricter(choice) else "")
     note(
-        made,
+        fig,
         f"{choice.setting.kind}, {level}; estimated on {choice.n_rows:,} calibration rows; prefer {choice.prefer}\n"
         "ring: the choice; band and bars: 95%",
     )
-    return made
+    return fig
 
 
 def plot_frontier(choice: Choice, metric: Front, *, ax: "Axes") -> "Axes":
@@ -155,17 +155,17 @@ def frontier_figure(choice: Choice) -> Figure:
     metrics = [metric for metric in FRONTS if drawable(choice, metric)]
     if not metrics:
         raise InputError("this choice has no frontier. Fit with one threshold for all classes and a built-in score.")
-    made, panels = figure(len(metrics), panel=_PANEL)
+    fig, panels = figure(len(metrics), panel=_PANEL)
     titles: dict[Front, str] = {"worst_tenth": f"Hard {choice.words.many}", "class_gap": "Evenness"}
     for ax, metric in zip(panels, metrics, strict=True):
         plot_frontier(choice, metric, ax=ax).set_title(titles[metric], loc="left")
-    made.legend(handles=_key(choice), loc="outside upper center", ncols=6, frameon=False)
+    fig.legend(handles=_key(choice), loc="outside upper center", ncols=6, frameon=False)
     note(
-        made,
+        fig,
         f"recommended: {choice.setting.title}; estimated on {choice.n_rows:,} calibration rows; prefer "
         f"{choice.prefer}\nbars: 95% for labels and the {choice.words.gap}, 90% for the worst tenth",
     )
-    return made
+    return fig
 
 
 def _score(at: Outlook) -> str:

@@ -45,30 +45,30 @@ def figure(
 
     `panel` is the size of one in inches; `heights` are those of the rows of panels, in parts of it.
 
-    >>> made, panels = figure(3, columns=2)
-    >>> len(made.axes), len(panels)
+    >>> fig, panels = figure(3, columns=2)
+    >>> len(fig.axes), len(panels)
     (3, 3)
     """
     across = columns or n_panels
     parts = [1.0] * -(-n_panels // across) if heights is None else list(heights)
-    made = Figure(figsize=(panel[0] * across, panel[1] * sum(parts)), layout="constrained")
-    grid = made.add_gridspec(len(parts), across, height_ratios=parts)
-    panels = [made.add_subplot(grid[i // across, i % across]) for i in range(n_panels)]
+    fig = Figure(figsize=(panel[0] * across, panel[1] * sum(parts)), layout="constrained")
+    grid = fig.add_gridspec(len(parts), across, height_ratios=parts)
+    panels = [fig.add_subplot(grid[i // across, i % across]) for i in range(n_panels)]
     for ax in panels:
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(color=_GRID, linewidth=0.6)
         ax.set_axisbelow(True)
-    return made, panels
+    return fig, panels
 
 
-def inline(made: Figure, alt: str) -> str:
+def inline(fig: Figure, alt: str) -> str:
     """A figure as HTML for a notebook.
 
     >>> inline(figure(1)[0], "nothing")[:46]
     "<img alt='nothing' src='data:image/png;base64,"
     """
     stream = io.BytesIO()
-    made.savefig(stream, format="png", dpi=80)
+    fig.savefig(stream, format="png", dpi=80)
     return f"<img alt='{escape(alt)}' src='data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}'/>"
 
 
@@ -207,9 +207,9 @@ def plain_log_ticks(ax: "Axes", few: int) -> None:
     ax.xaxis.set_minor_locator(NullLocator())
 
 
-def note(made: Figure, text: str) -> None:
+def note(fig: Figure, text: str) -> None:
     """A line of small text below the panels."""
-    made.supxlabel(text, fontsize="small", color=INK)
+    fig.supxlabel(text, fontsize="small", color=INK)
 
 
 def plot_class_coverage(table: CoverageTable, *, ax: "Axes") -> "Axes":
@@ -264,16 +264,16 @@ def sweep_figure(sweep: Sweep) -> Figure:
     ['AvgSize', 'TopCovGap', 'AvgCovGap', 'threshold']
     """
     shown = [metric for metric in _SWEEP_PANELS if metric in sweep.metrics]
-    made, panels = figure(len(shown), columns=min(2, len(shown)))
+    fig, panels = figure(len(shown), columns=min(2, len(shown)))
     for ax, metric in zip(panels, shown, strict=True):
         plot_sweep(sweep, metric, ax=ax)
-    made.legend(handles=_key(sweep, panels[0]), loc="outside upper center", ncols=4, frameon=False, handlelength=3.2)
+    fig.legend(handles=_key(sweep, panels[0]), loc="outside upper center", ncols=4, frameon=False, handlelength=3.2)
     band = "" if sweep.trials == 1 else "; bands: 2 standard errors"
     levels = ", ".join(f"{alpha:g}" for alpha in sweep.alphas)
     rows = sweep.settings.get("rows")
     data = f"{rows:,} rows, {sweep.settings['classes']:,} classes; " if rows else ""
-    note(made, f"{data}alpha = {levels}; mean of {sweep.trials} random splits{band}")
-    return made
+    note(fig, f"{data}alpha = {levels}; mean of {sweep.trials} random splits{band}")
+    return fig
 
 
 def _key(sweep: Sweep, ax: "Axes") -> list[Line2D]:

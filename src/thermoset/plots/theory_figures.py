@@ -162,12 +162,12 @@ def bound_figure(n_classes: int | None = None) -> Figure:
     >>> len(bound_figure(209).axes[0].get_legend().get_texts())
     6
     """
-    made, (ax,) = figure(1)
+    fig, (ax,) = figure(1)
     own = () if n_classes is None or n_classes in _PAPER_CLASSES else (n_classes,)
     plot_bound(sorted({*_PAPER_CLASSES, *own}), ax=ax)
     ax.set_title("Dots: minima of b, which the sharp bound does not have", loc="left", fontsize="small")
     ax.legend(frameon=False, loc="lower right", fontsize="small", ncols=2)
-    return made
+    return fig
 
 
 def margins_figure(data: "Logits", temperature: float, alpha: float) -> Figure:
@@ -180,14 +180,14 @@ def margins_figure(data: "Logits", temperature: float, alpha: float) -> Figure:
     >>> [ax.get_title(loc="left") for ax in margins_figure(data, 1.5, alpha=0.1).axes]
     ['scores at T = 1', 'scores at T = 1.5']
     """
-    made, panels = figure(2)
+    fig, panels = figure(2)
     found = margins(data)
     for ax, t, colour in zip(panels, (1.0, temperature), COLOURS, strict=False):
         ordered = found[score_order(data, temperature=t)]
         plot_by_score(ordered, ax=ax, ylabel="margin $\\Delta z$", quantile=1 - alpha, colour=colour)
         ax.set_title(f"scores at T = {t:.4g}", loc="left")
     _legend(panels[0], "upper left")
-    return made
+    return fig
 
 
 def last_index_figure(data: "Logits", alpha: float, temperatures: Sequence[float] = (0.5, 1.5)) -> Figure:
@@ -200,7 +200,7 @@ def last_index_figure(data: "Logits", alpha: float, temperatures: Sequence[float
     >>> len(last_index_figure(data, alpha=0.1, temperatures=[0.5, 1.0, 2.0]).axes)
     3
     """
-    made, panels = figure(len(temperatures))
+    fig, panels = figure(len(temperatures))
     order = score_order(data)
     for ax, t, colour in zip(panels, temperatures, COLOURS, strict=False):
         found = last_index(data, t)[order]
@@ -208,7 +208,7 @@ def last_index_figure(data: "Logits", alpha: float, temperatures: Sequence[float
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_title(f"T = {t:g}: $s_T$ = 1 for {np.mean(found == 1):.0%} of the rows", loc="left")
     _legend(panels[0], "center right")
-    return made
+    return fig
 
 
 def share_figure(data: "Logits", ends: tuple[float, float], explanation: Explanation | None = None) -> Figure:
@@ -223,7 +223,7 @@ def share_figure(data: "Logits", ends: tuple[float, float], explanation: Explana
     """
     critical = critical_temperature(data.n_classes)
     theory = {"minimum of b": critical} if ends[0] < critical < ends[1] else {}
-    made, panels = figure(1 if explanation is None else 2)
+    fig, panels = figure(1 if explanation is None else 2)
     marks = theory
     if explanation is not None:
         peak = explanation.peaks["aps"]
@@ -234,7 +234,7 @@ def share_figure(data: "Logits", ends: tuple[float, float], explanation: Explana
         panels[1].legend(frameon=False, loc="center right")
     plot_bound_share(data, ends, ax=panels[0], marks=marks)
     _legend_above(panels[0])
-    return made
+    return fig
 
 
 def slopes_figure(explanation: Explanation) -> Figure:
@@ -244,16 +244,16 @@ def slopes_figure(explanation: Explanation) -> Figure:
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 20, size=1000)
     >>> logits = 3 * (rng.normal(size=(1000, 20)) + 3 * np.eye(20)[labels])
-    >>> made = slopes_figure(explain(logits, labels, temperatures=[0.5, 1, 2, 4], trials=2))
-    >>> [ax.get_xlabel() for ax in made.axes]
+    >>> fig = slopes_figure(explain(logits, labels, temperatures=[0.5, 1, 2, 4], trials=2))
+    >>> [ax.get_xlabel() for ax in fig.axes]
     ['temperature T', 'temperature T']
     """
-    made, (left, right) = figure(2)
+    fig, (left, right) = figure(2)
     plot_size_slopes(explanation.slopes, ax=left)
     plot_class_gap(explanation.classes, explanation.limit, ax=right)
     for ax in (left, right):
         _legend_above(ax)
-    return made
+    return fig
 
 
 def _legend_above(ax: "Axes") -> None:

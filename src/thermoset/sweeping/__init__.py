@@ -32,8 +32,7 @@ from thermoset.sweeping.protocol import (
     draw_trial,
     temperature_grid,
 )
-from thermoset.sweeping.result import Sweep, mean_over_trials, median_of_means, standard_error
-from thermoset.sweeping.slow import run_any
+from thermoset.sweeping.result import Sweep, mean_over_trials, median_of_means, place_of, standard_error
 
 __all__ = [
     "DEFAULT_GRID",
@@ -130,8 +129,8 @@ def sweep(
         scores=_checked_methods(methods),
         temperatures=temperature_grid(DEFAULT_GRID) if temperatures is None else checked_temperatures(temperatures),
         alphas=_checked_alphas(alphas),
-        integrate=_checked_choice("evaluation", evaluation, ("drawn", "integrated")) == "integrated",
-        allow_empty=bool(_checked_choice("allow_empty", allow_empty, (True, False))),
+        integrate=place_of("evaluation", evaluation, ("drawn", "integrated")) == 1,
+        allow_empty=place_of("allow_empty", allow_empty, (True, False)) == 0,
         n_jobs=None if n_jobs is None else whole_number(n_jobs, "n_jobs", 1, MOST_THREADS, "None uses all cores."),
         added=(*(group_metrics() if data.groups is not None else ()), *asked_metrics(metrics)),
     )
@@ -166,8 +165,8 @@ def sweep(
     if kind is None:
         _warm_up(plan)
     with memory_budget(memory):
-        measured = run_any(data.within_budget(), plan, kind, count, protocol, progress)
-    absent = np.count_nonzero(measured.counts == 0, axis=1)
+        values, measured = run(data.within_budget(), plan, kind, count, protocol, progress)
+    absent = np.count_nonzero(measured.trials.counts == 0, axis=1)
     if absent.any():
         warnings.warn(
             f"{int(absent.max())} of {data.n_classes} classes have no evaluation rows in some trial; class gaps omit "
@@ -190,7 +189,7 @@ def sweep(
     names = tuple(_name(score) for score in plan.scores)
     levels = tuple(float(exact_level(alpha)) for alpha in plan.alphas)
     measures = tuple(metric.name for metric in plan.metrics)
-    return Sweep(names, plan.temperatures, levels, measures, measured.values, absent, settings)
+    return Sweep(names, plan.temperatures, levels, measures, values, absent, settings)
 
 
 _SHOWN = 4  # numbers of a parameter in a name
@@ -231,12 +230,6 @@ def _checked_alphas(alphas: Any) -> tuple[Alpha, ...]:
     if not found or len(set(levels)) < len(found):
         raise InputError(f"alphas must name at least one level, each once; got {quoted(alphas)}. Try (0.05, 0.1).")
     return found
-
-
-def _checked_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
-    if value not in choices:
-        raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
-    return value
 
 
 def _warm_up(plan: SweepJob) -> None:

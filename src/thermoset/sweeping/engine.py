@@ -145,7 +145,7 @@ class Trials:
             which = np.flatnonzero(sizes == size)
             yield which, np.stack([self.conformal[t] for t in which])
 
-    def some(self, which: Ints) -> "Trials":
+    def take(self, which: Ints) -> "Trials":
         """Some of the trials."""
         ragged = isinstance(self.conformal, tuple)
         return replace(
@@ -413,11 +413,10 @@ def count_class_sets(
     Also gives the mean of the finite thresholds of each trial, (scores, T, alphas, trials).
     """
     shape = *thresholds.shape[1:4], thresholds.shape[5]
-    by_class, by_trial, reach = thresholds.shape[1:5], (*shape[:3], shape[3]), np.empty(shape[:3])
-    infinite, lowest, highest, mean = np.empty(by_trial), np.empty(by_class), np.empty(by_class), np.empty(by_trial)
+    infinite, mean, reach = np.empty(shape), np.empty(shape), np.empty(shape[:3])
+    lowest, highest = (np.empty(thresholds.shape[1:5]) for _ in range(2))
     ranges = infinite, lowest, highest, reach
-    q, *flat = (array.reshape(reach.size, *array.shape[3:]) for array in (thresholds[0], *ranges, mean))
-    kernels.class_ranges(q, flat[0], flat[1], flat[2], flat[3], flat[4])
+    kernels.class_ranges(*(array.reshape(reach.size, *array.shape[3:]) for array in (thresholds[0], *ranges, mean)))
     how = stack_terms(scores), labels.temperatures, thresholds, ranges
     found = sum_rows(
         rows.source,

@@ -99,8 +99,8 @@ class Sweep(AsTable):
         """A metric at each temperature in each trial, (n_temperatures, trials)."""
         if alpha is None and len(self.alphas) > 1:
             raise InputError(f"alpha must be given, because this sweep has several: {self.alphas}.")
-        m, k = _place("method", method, self.methods), _place("metric", metric, self.metrics)
-        a = 0 if alpha is None else _place("alpha", float(alpha), self.alphas)
+        m, k = place_of("method", method, self.methods), place_of("metric", metric, self.metrics)
+        a = 0 if alpha is None else place_of("alpha", float(alpha), self.alphas)
         values: Floats = self.trial_values[m, :, a, k]
         return values
 
@@ -132,7 +132,7 @@ class Sweep(AsTable):
         ('method', 'alpha', 'T', 'AvgSize')
         """
         chosen = self.temperatures.tolist() if temperatures is None else [float(t) for t in temperatures]
-        places = [_place("temperature", t, tuple(self.temperatures.tolist())) for t in chosen]
+        places = [place_of("temperature", t, tuple(self.temperatures.tolist())) for t in chosen]
         held = [metric for metric in metrics if metrics is not SHOWN or metric in self.metrics]
         lines = [
             (
@@ -203,7 +203,8 @@ class Sweep(AsTable):
         return {name: [axis[i] for i in place] for name, axis, place in zip(names, axes, places.tolist(), strict=True)}
 
 
-def _place(what: str, value: Any, axis: tuple[Any, ...]) -> int:
+def place_of(what: str, value: Any, axis: tuple[Any, ...]) -> int:
+    """Where a value stands among those there are."""
     if value not in axis:
         raise InputError(f"{what} must be one of {', '.join(map(repr, axis))}; got {value!r}.")
     return axis.index(value)

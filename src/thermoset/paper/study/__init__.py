@@ -57,9 +57,9 @@ def logits_files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         state = "is a file" if folder.exists() else "does not exist"
         raise InputError(f"{folder} must be a folder with files of logits; it {state}.")
-    beside = ("_labels.npy", "_classes.npy", "_groups.npy")
+    companions = ("_labels.npy", "_classes.npy", "_groups.npy")
     found = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
-    files = [path for path in found if not path.name.endswith(beside)]
+    files = [path for path in found if not path.name.endswith(companions)]
     if not files:
         raise InputError(f"{folder} holds no file of logits. File names must end in {', '.join(SUFFIXES)}.")
     return files

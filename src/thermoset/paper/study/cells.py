@@ -221,13 +221,13 @@ def other_statistic(place: Place) -> str:
 
 def cell_of_trials(pair: Pair | None, place: Place, values: Floats) -> Cell:
     """A cell from its values in the trials."""
-    return _beside(pair, place, float(median_of_means(values)), float(standard_error(values)), len(values))
+    return _compared_cell(pair, place, float(median_of_means(values)), float(standard_error(values)), len(values))
 
 
-def _beside(
+def _compared_cell(
     pair: Pair | None, place: Place, value: float, error: float, trials: int, spread: float | None = None
 ) -> Cell:
-    """A cell beside the printed one; `spread` is the error of their difference, if not that of medians of means."""
+    """A cell with the printed one; `spread` is the error of their difference, if not that of medians of means."""
     printed = find_printed(pair, *place[1:])
     if printed is None:
         return Cell(*place, value, error, trials)
@@ -245,12 +245,12 @@ def table_cells(found: Measured, pair: Pair | None, settings: Settings) -> Itera
     """
     n = settings.trials
     for name, value in (("top1", found.top1), ("top5", found.top5)):
-        yield _beside(pair, Place("exact", name), value, 0.0, n)
+        yield _compared_cell(pair, Place("exact", name), value, 0.0, n)
     for name, values in (("temperature_ece", found.trial_ece), ("temperature_nll", found.trial_nll)):
         # the printed one is one fit: allowed is the spread of single fits, not that of their mean
         spread = float(np.std(values, ddof=1)) * math.sqrt(1 + _MEDIAN**2 / n)
         known = float(median_of_means(values)), float(standard_error(values)), n
-        yield _beside(pair, Place("exact", name), *known, spread)
+        yield _compared_cell(pair, Place("exact", name), *known, spread)
     settings_of_tables = list(itertools.product(settings.cp_percents, enumerate(settings.alphas)))
     for cp, (a, alpha) in settings_of_tables:
         parts = ("before", found.before[cp]), ("after", found.after[cp])
@@ -266,9 +266,9 @@ def table_cells(found: Measured, pair: Pair | None, settings: Settings) -> Itera
                 yield cell_of_trials(pair, Place("published", "avg_size", *where), size)
                 gap = abs(float(median_of_means(coverage)) - float(1 - exact_level(alpha)))
                 error = float(standard_error(coverage))
-                yield _beside(pair, Place("published", "marginal_coverage_gap", *where), gap, error, n)
+                yield _compared_cell(pair, Place("published", "marginal_coverage_gap", *where), gap, error, n)
                 gap, error = _pooled_top_gap(part.hits[m, a], part.counts, alpha)
-                yield _beside(pair, Place("published", "top_coverage_gap", *where), gap, error, n)
+                yield _compared_cell(pair, Place("published", "top_coverage_gap", *where), gap, error, n)
 
 
 def _pooled_top_gap(hits: Ints, counts: Ints, alpha: float) -> tuple[float, float]:
@@ -290,8 +290,8 @@ _METRICS = ("avg_size", "top_coverage_gap", "marginal_coverage_gap")
 class Agreement:
     """Printed cells of one metric that the study agrees with (mode "published").
 
-    `swapped` would agree if the scores were mistaken for one another: each printed number beside the measurement of the
-    two other scores. Where this is nearly as large as `agree`, agreement says nothing of the method.
+    `swapped` would agree if the scores were mistaken for one another: each printed number next to the measurement of
+    the two other scores. Where this is nearly as large as `agree`, agreement says nothing of the method.
     """
 
     metric: str

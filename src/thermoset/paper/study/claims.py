@@ -251,7 +251,7 @@ def _curves(here: _View) -> Iterator[Finding]:
 
 
 def _shape(here: _View, metric: str, method: str, sign: int) -> tuple[str, bool | None]:
-    """Whether a curve rises and falls (sign 1), or falls and rises (-1), and the change that speaks against it."""
+    """Whether a curve rises and falls (sign 1), or falls and rises (-1), and the change that contradicts it."""
     values, t = here.curve(metric, method), here.found.curves[here.cp].temperatures
     shape, mean = rise_and_fall(sign * values), values.mean(axis=-1)
     digits = 2 if METRICS[metric].unit == "labels" else 3

@@ -25,7 +25,7 @@ from thermoset.sweeping import Sweep, mean_over_trials, median_of_means, standar
 
 _FIGURE_1 = ("avg_size", "top_coverage_gap", "threshold")
 _PANELS = ("avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold")
-_PAID = ("avg_size", "marginal_coverage", "integrated_worst_tenth_coverage", "left_out_share", "top_coverage_gap")
+_COSTS = ("avg_size", "marginal_coverage", "integrated_worst_tenth_coverage", "left_out_share", "top_coverage_gap")
 _SYMBOLS = {"threshold": r" $\hat{q}$"}  # the paper's
 _PANEL = (3.7, 2.7)
 _TEMPERATURES = (0.3, 5.0)  # the paper's range
@@ -110,7 +110,7 @@ def _curves(
     alike: bool = False,
 ) -> Figure:
     """A row for each metric against T: medians of means, as the paper has them, and means of thresholds."""
-    made, panels = plots.figure(len(metrics) * len(columns), columns=len(columns), panel=_PANEL)
+    fig, panels = plots.figure(len(metrics) * len(columns), columns=len(columns), panel=_PANEL)
     for i, metric in enumerate(metrics):
         row = panels[i * len(columns) : (i + 1) * len(columns)]
         label = METRICS[metric].title + _SYMBOLS.get(metric, "")
@@ -124,9 +124,9 @@ def _curves(
                 ax.set_xlabel("")
         if alike:
             _same_height(row)
-    _legend_above(made, panels[0])
-    note(made, f"{below}; bands: 2 standard errors")
-    return made
+    _legend_above(fig, panels[0])
+    note(fig, f"{below}; bands: 2 standard errors")
+    return fig
 
 
 def _at_level(curves: Sweep, alpha: float) -> Sweep:
@@ -141,15 +141,15 @@ def _same_height(row: Sequence[Axes], room: float = 0.06) -> None:
         ax.set_ylim(low, high + room * (high - low))
 
 
-def _legend_above(made: Figure, ax: Axes) -> None:
+def _legend_above(fig: Figure, ax: Axes) -> None:
     """One legend for all panels, outside of them."""
     handles, labels = ax.get_legend_handles_labels()
-    made.legend(handles, labels, loc="outside upper left", ncols=len(labels), frameon=False)
+    fig.legend(handles, labels, loc="outside upper left", ncols=len(labels), frameon=False)
 
 
 def _reliability(found: Measured) -> Figure:
     """Diagrams above, rows in the bins below them; both as an average trial has them."""
-    made, panels = plots.figure(4, columns=2, heights=(1.0, 0.42), panel=(3.8, 3.2))
+    fig, panels = plots.figure(4, columns=2, heights=(1.0, 0.42), panel=(3.8, 3.2))
     titles = "T = 1", f"T* (mean {found.trial_ece.mean():.3f})"
     trials = min(len(found.trial_ece), 100)
     for above, below, title, table in zip(panels[:2], panels[2:], titles, found.reliability, strict=True):
@@ -159,14 +159,14 @@ def _reliability(found: Measured) -> Figure:
         for bars in below.containers if len(table.count) <= _FEW_BINS else ():
             below.bar_label(cast("BarContainer", bars), fmt="{:,.0f}", fontsize="x-small", padding=1)
     _same_height(panels[2:], 0.12)
-    _legend_above(made, panels[0])
+    _legend_above(fig, panels[0])
     rows = int(found.reliability[0].count.sum()) // trials
-    note(made, f"{rows:,} rows that T* was not fitted on, in each of {trials} random splits")
-    return made
+    note(fig, f"{rows:,} rows that T* was not fitted on, in each of {trials} random splits")
+    return fig
 
 
 def _differences(differences: Sequence[SizeDifferences]) -> Figure:
-    made, panels = plots.figure(len(differences), panel=(4.6, 3.2))
+    fig, panels = plots.figure(len(differences), panel=(4.6, 3.2))
     for ax, one, look in zip(panels, differences, score_looks([d.method for d in differences]), strict=True):
         share = (np.arange(len(one.mean_sorted)) + 0.5) / len(one.mean_sorted)
         ax.fill_between(share, one.mean_sorted, color=look.colour, alpha=0.15, linewidth=0)
@@ -175,14 +175,14 @@ def _differences(differences: Sequence[SizeDifferences]) -> Figure:
         ax.set(xlim=(0, 1), xlabel="share of rows, largest difference first", ylabel="size at T* minus size at T = 1")
         title = f"{one.method.upper()}: {one.grow:.0%} grow, {one.stay:.0%} stay, {one.shrink:.0%} shrink"
         ax.set_title(title, loc="left")
-    note(made, f"mean of {differences[0].trial_shares.shape[1]} random splits")
-    return made
+    note(fig, f"mean of {differences[0].trial_shares.shape[1]} random splits")
+    return fig
 
 
 def _low(low: LowTemperatures, alpha: float) -> Figure:
     """Sizes above, coverages below; a column for each method."""
     methods = low.ours.methods
-    made, panels = plots.figure(2 * len(methods), columns=len(methods), panel=_PANEL)
+    fig, panels = plots.figure(2 * len(methods), columns=len(methods), panel=_PANEL)
     looks = score_looks(methods)
     for i, metric in enumerate(("avg_size", "marginal_coverage")):
         row = panels[i * len(methods) : (i + 1) * len(methods)]
@@ -205,9 +205,9 @@ def _low(low: LowTemperatures, alpha: float) -> Figure:
         Line2D([], [], color=colour, linestyle=style, label=f"plain {kind}") for kind, (colour, style) in _PLAIN.items()
     ]
     keys.append(Line2D([], [], color=INK, label="thermoset (in the colour of the score)"))
-    made.legend(handles=keys, loc="outside upper left", ncols=len(keys), frameon=False)
-    note(made, f"{low.n_rows:,} rows; {low.ours.trials} random splits; bands: 2 standard errors")
-    return made
+    fig.legend(handles=keys, loc="outside upper left", ncols=len(keys), frameon=False)
+    note(fig, f"{low.n_rows:,} rows; {low.ours.trials} random splits; bands: 2 standard errors")
+    return fig
 
 
 def _band(ax: Axes, t: Floats, values: Floats, colour: str, style: _Style, label: str) -> None:
@@ -225,8 +225,8 @@ def _rules(study: PairStudy) -> Figure:
     rules = study.comparison.by_rule(cp)
     methods = list(dict.fromkeys(method for method, _ in rules))
     looks = dict(zip(methods, score_looks(methods), strict=True))
-    made, panels = plots.figure(len(_PAID), columns=len(_PAID), panel=(2.9, 0.26 * len(rules) + 0.9))
-    for ax, metric in zip(panels, _PAID, strict=True):
+    fig, panels = plots.figure(len(_COSTS), columns=len(_COSTS), panel=(2.9, 0.26 * len(rules) + 0.9))
+    for ax, metric in zip(panels, _COSTS, strict=True):
         for y, ((method, _), cells) in enumerate(rules.items()):
             cell, look = cells[metric], looks[method]
             ax.errorbar(cell.value, y, xerr=2 * np.nan_to_num(cell.standard_error), fmt=look.marker, color=look.colour)
@@ -238,15 +238,15 @@ def _rules(study: PairStudy) -> Figure:
     panels[0].set_xscale("log")
     plain_log_ticks(panels[0], 4)
     panels[0].set_yticklabels([f"{method.upper()}, {rule_label('exact', at)}" for method, at in rules])
-    note(made, f"promised coverage {1 - alpha:.0%} (dotted), CP {cp}%; bars: 2 standard errors over random splits")
-    return made
+    note(fig, f"promised coverage {1 - alpha:.0%} (dotted), CP {cp}%; bars: 2 standard errors over random splits")
+    return fig
 
 
 def _single(curves: Sweep) -> Figure:
     """A row for each run, as in the paper: coverage gap, size and class gap."""
     runs = min(3, curves.trials)
     shown = ("marginal_coverage_gap", "avg_size", "top_coverage_gap")
-    made, panels = plots.figure(runs * len(shown), columns=len(shown), panel=_PANEL)
+    fig, panels = plots.figure(runs * len(shown), columns=len(shown), panel=_PANEL)
     for t in range(runs):
         one = replace(
             curves, trial_values=curves.trial_values[..., t : t + 1], absent_classes=curves.absent_classes[t : t + 1]
@@ -258,6 +258,6 @@ def _single(curves: Sweep) -> Figure:
         _same_height(panels[i :: len(shown)])
     for ax in panels[: -len(shown)]:
         ax.set_xlabel("")
-    _legend_above(made, panels[0])
-    note(made, "each run is one split: thresholds from its CP rows, metrics on its calibration rows")
-    return made
+    _legend_above(fig, panels[0])
+    note(fig, "each run is one split: thresholds from its CP rows, metrics on its calibration rows")
+    return fig

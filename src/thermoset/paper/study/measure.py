@@ -31,7 +31,7 @@ from thermoset.quoting import Brief, quoted
 from thermoset.rows import SortedRows
 from thermoset.scores import RAPS, NeverEmpty, Score, ScoreLike, resolve
 from thermoset.sweeping import DEFAULT_GRID, MOST_TRIALS, Protocol, Sweep, draw_trial, sweep, temperature_grid
-from thermoset.sweeping.engine import Misses, Part, Trials, count_sets, label_parts, trial_thresholds
+from thermoset.sweeping.engine import Counted, Misses, Part, count_sets, label_parts, trial_thresholds
 from thermoset.sweeping.expectations import expected_misses
 from thermoset.sweeping.job import set_counts
 from thermoset.sweeping.protocol import draw_trials
@@ -92,17 +92,16 @@ def measure_ways(
     rows = SortedRows(data)
     distinct, place = np.unique([way.temperature for way in ways], return_inverse=True)
     known = label_parts(rows, labels, distinct)
-    split, top = split_by_top(trials, labels, known.is_top)
     groups: dict[Way, list[int]] = {}
     for t, way in enumerate(ways):
         groups.setdefault(way, []).append(t)
     parts = []
     for way, group in groups.items():
-        of_way, own = split.some(np.array(group)), known.at(place[group[0]])
+        of_way, own = trials.take(np.array(group)), known.at(place[group[0]])
         thresholds = trial_thresholds(own, way.scores, way.levels, of_way)  # which know of no patch
         scores = tuple(map(NeverEmpty, way.scores)) if patched else way.scores
         parts.append(Part(own, scores, thresholds, of_way))
-    counted = count_sets(rows, Misses.by_group(top, 2 * data.n_classes), parts)
+    counted = count_sets(rows, misses_by_top(labels, known.is_top, data.n_classes), parts)
     added = [metric for needs in ("ranks", "expectation") for metric in METRICS.values() if metric.needs == needs]
     metrics = (*swept_metrics(), *added)
     shape = len(ways[0].scores), len(alphas)
@@ -111,10 +110,10 @@ def measure_ways(
     for part, found, w in zip(parts, counted, groups.values(), strict=True):
         for m, a in np.ndindex(shape):
             q = part.thresholds[:, m, 0, a]
-            counts = averaged = joined_by_top(set_counts(found.at(m, 0, a), part.trials.counts, alphas[a], q[0]))
+            counts = averaged = counts_by_top(found.at(m, 0, a), part.trials.counts, alphas[a], q[0])
             if part.scores[m].uses_u and trials.randomized:
                 missed = expected_misses(part.labels, part.scores[m], 0, labels, part.trials, q)
-                averaged = replace(counts, hits=counts.rows - missed.T[:, : data.n_classes])  # of twice as many groups
+                averaged = replace(counts, hits=counts.rows - missed.T)
             for k, metric in enumerate(metrics):
                 values[m, a, k, w] = metric.of(averaged if metric.needs == "expectation" else counts)
             hits[m, a, w] = counts.hits
@@ -122,24 +121,19 @@ def measure_ways(
     return OwnTemperatures(temperatures, tuple(metric.name for metric in metrics), values, hits, trials.counts)
 
 
-def split_by_top(trials: Trials, labels: Ints, is_top: Bools) -> tuple[Trials, Ints]:
-    """Trials whose rows are counted in twice as many groups, and the group of each row.
+def misses_by_top(labels: Ints, is_top: Bools, n_classes: int) -> Misses:
+    """Misses of twice as many groups: of each class the rows that rank it first, then those of each class that do not.
 
-    Group c holds the rows of class c that rank it first, group C + c its other rows.
+    `counts_by_top` makes counts of classes from them.
     """
-    n_classes = trials.counts.shape[1]
-    groups = np.where(is_top, labels, labels + n_classes)
-    counts = [np.bincount(groups[seen], minlength=2 * n_classes) for seen in trials.evaluation.T]
-    return replace(trials, counts=np.array(counts)), groups
+    return Misses.by_group(np.where(is_top, labels, labels + n_classes), 2 * n_classes)
 
 
-def joined_by_top(counts: SetCounts) -> SetCounts:
-    """Counts of classes from those of the groups of `split_by_top`."""
-    n_classes = counts.rows.shape[-1] // 2
-    missed = (counts.rows - counts.hits)[..., :n_classes].sum(axis=-1)
-    rows = counts.rows[..., :n_classes] + counts.rows[..., n_classes:]
-    hits = counts.hits[..., :n_classes] + counts.hits[..., n_classes:]
-    return replace(counts, rows=rows, hits=hits, top_missed=missed)
+def counts_by_top(counted: Counted, rows: Ints, alpha: Alpha, threshold: Floats) -> SetCounts:
+    """What metrics of classes read, and how many rows miss their label though they rank it first."""
+    top, others = np.split(counted.missed, 2)
+    counts = set_counts(counted._replace(missed=top + others), rows, alpha, threshold)
+    return replace(counts, top_missed=top.sum(axis=0))
 
 
 Tell = Callable[[], None]

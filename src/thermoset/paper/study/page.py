@@ -30,7 +30,7 @@ _LOOKS = (
     "In every figure LAC is blue with circles, APS orange with squares, RAPS green with triangles. Where curves "
     "coincide, their marks alternate."
 )
-# two of these fit beside each other
+# two of these fit next to each other
 _NARROW = ("reliability", "differences", "margins", "last-index", "bound", "bound-share")
 
 

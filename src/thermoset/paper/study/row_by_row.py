@@ -1,6 +1,6 @@
 """What temperature does row by row: set sizes (appendix B.4), very low temperatures (B.5), and the theory (section 4).
 
-Of the theory: where its bounds lie among a file's margins, and for how many rows each statement of the paper speaks.
+Of the theory: where its bounds lie among a file's margins, and how many rows each statement of the paper applies to.
 """
 
 import warnings

@@ -30,17 +30,17 @@ from thermoset.paper.study.measure import (
     Tell,
     Way,
     calibration_rows,
-    joined_by_top,
+    counts_by_top,
     measure_ways,
-    split_by_top,
+    misses_by_top,
 )
 from thermoset.quoting import Brief
 from thermoset.rows import SortedRows, run_tasks
 from thermoset.scores import RAPS, Score, resolve
 from thermoset.sweeping import Protocol, Sweep, draw_trial
-from thermoset.sweeping.engine import LabelParts, Misses, Trials, class_thresholds, count_class_sets, label_parts
+from thermoset.sweeping.engine import LabelParts, Trials, class_thresholds, count_class_sets, label_parts
 from thermoset.sweeping.expectations import expected_hits, expected_sizes, solve_thresholds
-from thermoset.sweeping.job import SweepJob, run, set_counts
+from thermoset.sweeping.job import SweepJob, run
 from thermoset.sweeping.protocol import Split, draw_trials
 from thermoset.tuning import Search, menu, read_preference, select
 from thermoset.uniforms import stream
@@ -107,10 +107,10 @@ def calibration_curves(data: Logits, settings: Settings, cp: int, methods: tuple
     plan = SweepJob(tuple(resolve(method) for method in methods), settings.grid(), (alpha,), False, True, None)
     protocol = settings.protocol(cp)
     shown = _OnCalibrationRows(protocol.calibration_fraction, protocol.cp_fraction, protocol.random_state)
-    measured = run(data, plan, None, settings.trials, shown, None)
-    absent = np.count_nonzero(measured.counts == 0, axis=1)
+    values, measured = run(data, plan, None, settings.trials, shown, None)
+    absent = np.count_nonzero(measured.trials.counts == 0, axis=1)
     metrics = tuple(metric.name for metric in plan.metrics)
-    return Sweep(methods, plan.temperatures, (alpha,), metrics, measured.values, absent, {"cp_percent": cp})
+    return Sweep(methods, plan.temperatures, (alpha,), metrics, values, absent, {"cp_percent": cp})
 
 
 class _OnCalibrationRows(Protocol):
@@ -377,12 +377,11 @@ def count_by_class(
         ],
         axis=3,
     )
-    split, groups = split_by_top(drawn, labels, known.is_top)
-    misses = Misses.by_group(groups, split.counts.shape[1])
-    counted, _ = count_class_sets(rows, known, labels, [score], cuts.copy(), split, misses)
+    misses = misses_by_top(labels, known.is_top, n_classes)
+    counted, _ = count_class_sets(rows, known, labels, [score], cuts.copy(), drawn, misses)
     none = np.full(drawn.count, np.nan)  # no cell shows a threshold
     for k in range(len(KINDS)):
-        counts = joined_by_top(set_counts(counted.at(0, 0, k), split.counts, alpha, none))
+        counts = counts_by_top(counted.at(0, 0, k), drawn.counts, alpha, none)
         missed = np.zeros((drawn.count, n_classes))
         for c in range(n_classes):
             own = np.flatnonzero(labels == c)

@@ -43,7 +43,7 @@ def _columns(**digits: int) -> dict[str, tuple[str, float, int]]:
 
 
 _SHOWN = _columns(avg_size=2, marginal_coverage_gap=2, top_coverage_gap=1, avg_coverage_gap=2)  # digits as printed
-_PAID = _columns(
+_COSTS = _columns(
     avg_size=2, marginal_coverage=1, integrated_worst_tenth_coverage=1, left_out_share=1, top_coverage_gap=1
 )
 _FILES = {  # and where the paper has the main ones
@@ -76,7 +76,8 @@ def study_sections(studies: Sequence[PairStudy], together: Sequence[Claim]) -> t
         Section("overview", "Overview", tables=(_overview(studies),)),
         Section("claims", "What the paper says", _CLAIMS, claims, (in_full,)),
         Section("agreement", "Agreement with the printed numbers", _AGREEMENT, _agreement(studies)),
-        Section("calibration", "Accuracy, T* and reliability", _CALIBRATION, _heads(studies), figures=("reliability",)),
+        Section("calibration", "Accuracy, T* and reliability", _CALIBRATION, _temperatures(studies),
+                figures=("reliability",)),
         *(_at_level(studies, alpha) for alpha in studies[0].settings.alphas),
         Section("rows", "Set sizes row by row", _ROWS, figures=("differences",)),
         Section("guideline", "Even class coverage (appendices C and D)", _GUIDELINE, _comparisons(studies),
@@ -162,7 +163,7 @@ def _claims(studies: Sequence[PairStudy], together: Sequence[Claim]) -> tuple[tu
     """By claim and file, on all files together, and the counterexamples; and every claim in full."""
     sources = {claim.text: claim.source for study in studies for claim in study.claims}
     lines = [
-        (text, source, *(_in_short([c.holds for c in study.claims if c.text == text]) for study in studies))
+        (text, source, *(_short_verdict([c.holds for c in study.claims if c.text == text]) for study in studies))
         for text, source in sources.items()
     ]
     head = ("what the paper says", "where", *(study.title for study in studies))
@@ -174,11 +175,11 @@ def _claims(studies: Sequence[PairStudy], together: Sequence[Claim]) -> tuple[tu
     whole = [(study, claim) for study in studies for claim in study.claims]
     against = [(study, claim) for study, claim in whole if claim.holds is False]
     if against:
-        tables.append(_in_full("counterexamples", "Counterexamples", against))
-    return tuple(tables), _in_full("claims-in-full", "Every claim, setting by setting", whole)
+        tables.append(_claims_table("counterexamples", "Counterexamples", against))
+    return tuple(tables), _claims_table("claims-in-full", "Every claim, setting by setting", whole)
 
 
-def _in_short(verdicts: list[bool | None]) -> str:
+def _short_verdict(verdicts: list[bool | None]) -> str:
     """Verdicts of all settings in a few letters."""
     counted = Counter(verdicts)
     if len(verdicts) < 2:
@@ -189,7 +190,7 @@ def _in_short(verdicts: list[bool | None]) -> str:
     return ", ".join(f"{counted[holds]} {mark}" for holds, mark in marks if counted[holds])
 
 
-def _in_full(name: str, title: str, claims: Sequence[tuple[PairStudy, Claim]]) -> TextTable:
+def _claims_table(name: str, title: str, claims: Sequence[tuple[PairStudy, Claim]]) -> TextTable:
     lines = []
     for study, claim in claims:
         level = f"alpha {claim.alpha:g}" if claim.alpha else ""
@@ -212,7 +213,7 @@ def _agreement(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
     return (TextTable("agreement", "Printed cells that agree, by metric", head, lines),) if lines else ()
 
 
-def _heads(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
+def _temperatures(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
     """Accuracy and T* as measured, and T* wherever the paper has it, if one of its pairs was studied."""
     kinds = {
         "top1": ("top-1 (%)", 100.0, 1),
@@ -253,7 +254,7 @@ def _heads(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
 def _at_level(studies: Sequence[PairStudy], alpha: float) -> Section:
     """Sizes and gaps at one level, the main size of the conformal set open."""
     settings = studies[0].settings
-    tables = {cp: tuple(_by_method(studies, metric, alpha, cp) for metric in _SHOWN) for cp in settings.cp_percents}
+    tables = {cp: tuple(_method_table(studies, metric, alpha, cp) for metric in _SHOWN) for cp in settings.cp_percents}
     shown = tables.pop(settings.main[1])
     folded = tuple(itertools.chain.from_iterable(tables.values()))
     title = f"Set sizes and coverage at alpha = {alpha:g}"
@@ -261,7 +262,7 @@ def _at_level(studies: Sequence[PairStudy], alpha: float) -> Section:
     return Section(f"alpha-{alpha:g}", title, "", shown, folded, (f"curves-alpha-{alpha:g}",), shared)
 
 
-def _by_method(studies: Sequence[PairStudy], metric: str, alpha: float, cp: int) -> TextTable:
+def _method_table(studies: Sequence[PairStudy], metric: str, alpha: float, cp: int) -> TextTable:
     """A table over methods, before and after temperature scaling."""
     shown, scale, digits = _SHOWN[metric]
     columns = [(method, at) for at in _WHEN for method in METHODS]
@@ -302,7 +303,7 @@ def _comparisons(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
 
 
 def _rules(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
-    """Every rule that is valid, score by score, with what its sets cost whom."""
+    """Every rule that is valid, score by score, with what its sets cost and which rows lose."""
     alpha, _ = studies[0].settings.main
     tables = []
     for cp in studies[0].comparison.cp_percents:
@@ -310,8 +311,8 @@ def _rules(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
         for study in studies:
             for (method, at), here in study.comparison.by_rule(cp).items():
                 mean = study.comparison.mean_temperature(method, at, cp)
-                lines.append((study.title, method.upper(), rule_label("exact", at), mean, *_texts(here, _PAID)))
-        head = ("file", "score", "rule", "mean T", *_head(_PAID))
+                lines.append((study.title, method.upper(), rule_label("exact", at), mean, *_texts(here, _COSTS)))
+        head = ("file", "score", "rule", "mean T", *_head(_COSTS))
         tables.append(
             TextTable(f"rules-cp-{cp}", f"All rules, promised coverage {1 - alpha:.0%}, CP {cp}%", head, tuple(lines))
         )
@@ -328,7 +329,6 @@ def _head(columns: Mapping[str, tuple[str, float, int]]) -> list[str]:
 
 
 def _bounds(studies: Sequence[PairStudy]) -> TextTable:
-    """Both bounds of every file and the rows above them."""
     lines = []
     for study in studies:
         found = study.bounds
@@ -341,7 +341,7 @@ def _bounds(studies: Sequence[PairStudy]) -> TextTable:
 
 
 def _statements(studies: Sequence[PairStudy]) -> TextTable:
-    """For how many rows of each file a statement speaks, and for how many it is not true."""
+    """How many rows of each file a statement applies to, and for how many it is not true."""
     lines = []
     for each in zip(*(study.statements for study in studies), strict=True):
         counts = [f"{one.premise:,} of {one.rows:,}; {one.violations} against" for one in each]
@@ -408,7 +408,7 @@ def paper_tables(studies: Sequence[PairStudy]) -> dict[str, str]:
         if (alpha, cp) == _MAIN:
             names = "table-1", "table-2"
         where = rf"$\alpha = {alpha:g}$, CP set size ${cp}\%$, pre- and post-TS calibration"
-        values = [_as_printed(study, alpha, cp) for study in studies]
+        values = [_rounded_values(study, alpha, cp) for study in studies]
         lines = [(*known, *top_k, *v[:6]) for *known, top_k, v in zip(titles, stars, accuracy, values, strict=True)]
         caption = f"Prediction set size. {size}, $T^*$ and accuracy with {where}."
         head = ("Dataset-Model", "$T^*$", "Top-1", "Top-5", *scores * 2)
@@ -421,7 +421,7 @@ def paper_tables(studies: Sequence[PairStudy]) -> dict[str, str]:
     return tables
 
 
-def _as_printed(study: PairStudy, alpha: float, cp: int) -> list[str]:
+def _rounded_values(study: PairStudy, alpha: float, cp: int) -> list[str]:
     """Sizes and both gaps of LAC, APS and RAPS before and after temperature scaling, as the paper rounds them."""
     cells = find_cells(study.cells, mode="published", alpha=alpha, cp_percent=cp)
     rounded = ("avg_size", 1, 2), ("marginal_coverage_gap", 100, 1), ("top_coverage_gap", 100, 1)

@@ -14,7 +14,7 @@ from scipy.special import lambertw
 
 from thermoset.arrays import Bools, Floats, Ints
 from thermoset.errors import InputError
-from thermoset.paper.theory.gaps import finite_logits, margins
+from thermoset.paper.theory.gaps import checked_numbers, finite_logits, margins
 from thermoset.quoting import Brief, quoted
 
 _MOST_CLASSES = 2**62  # what fits 64 bits, with room
@@ -80,12 +80,10 @@ def temperature_intervals(margin: ArrayLike, n_classes: int) -> BoundIntervals:
     >>> temperature_intervals([0.0, 6.0], 100).hot_from  # b is above 6.25 for T > 1
     array([nan, nan])
     """
-    try:
-        given = np.asarray(margin, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        given = np.asarray(np.nan)
+    wanted = "margin, the largest logit minus the second, must be at least 0"
+    given = checked_numbers(margin, wanted)
     if not np.all(given >= 0):
-        raise InputError(f"margin, the largest logit minus the second, must be at least 0; got {quoted(margin)}.")
+        raise InputError(f"{wanted}; got {quoted(margin)}.")
     coldest, hottest = float(np.finfo(float).tiny), float(np.finfo(float).max)
     best = critical_temperature(n_classes)
     cold, warm = given > bound(coldest, n_classes), given > bound(best, n_classes)
@@ -112,7 +110,6 @@ def bound_share(logits: Any, temperatures: ArrayLike) -> Floats:
 
 
 def _share_above(logits: Any, temperatures: ArrayLike, limit: Callable[[Floats, int], Floats]) -> Floats:
-    """Share of margins above a bound at each temperature."""
     data = finite_logits(logits)
     limits = limit(checked_temperatures(temperatures), data.n_classes)
     return np.asarray(1 - np.searchsorted(np.sort(margins(data)), limits, side="right") / len(data))
@@ -139,17 +136,13 @@ def _plain(values: Any) -> Floats | float:
 
 def checked_temperatures(temperature: ArrayLike) -> Floats:
     """Read temperatures, of any number."""
-    try:
-        found = np.asarray(temperature, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"temperature must be numbers > 0; got {quoted(temperature)}.") from None
+    found = checked_numbers(temperature, "temperature must be numbers > 0")
     if not np.all((found > 0) & np.isfinite(found)):
         raise InputError(f"temperature must be finite and > 0; got {quoted(temperature)}.")
     return found
 
 
 def _checked_classes(n_classes: ArrayLike) -> Ints:
-    """Read numbers of classes."""
     found = np.asarray(n_classes)
     if found.dtype.kind not in "iu" or not np.all((found >= 2) & (found <= _MOST_CLASSES)):
         raise InputError(f"n_classes must be a whole number >= 2, up to 2**62; got {quoted(n_classes)}.")

@@ -110,15 +110,19 @@ def log_sum(terms: Floats) -> Floats:
 
 def checked_u(u: ArrayLike, n_rows: int) -> Floats:
     """Read u: one number in [0, 1], or one for each row."""
-    try:
-        given = np.asarray(u, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(
-            f"u must be one number in [0, 1], or one for each of {n_rows} rows; got {quoted(u)}."
-        ) from None
+    wanted = f"u must be one number in [0, 1], or one for each of {n_rows} rows"
+    given = checked_numbers(u, wanted)
     if given.shape not in ((), (n_rows,)) or not np.all((given >= 0) & (given <= 1)):
-        raise InputError(f"u must be one number in [0, 1], or one for each of {n_rows} rows; got shape {given.shape}.")
+        raise InputError(f"{wanted}; got shape {given.shape}.")
     return np.broadcast_to(given, (n_rows,)).copy()
+
+
+def checked_numbers(values: ArrayLike, wanted: str) -> Floats:
+    """Read numbers of any shape; `wanted` is the beginning of the message."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{wanted}; got {quoted(values)}.") from None
 
 
 def margins(logits: Any) -> Floats:
