@@ -472,13 +472,13 @@ def recalibrate_document(old: Document, conformal: Logits, options: RowOptions) 
     return _complete(new, measures, sets, (conformal, corrected), options)
 
 
-def in_doubt(document: Document, signs: str) -> Document:
+def withdraw_promise(document: Document, signs: str) -> Document:
     """The document without a promise, because of signs that the model was trained on the rows behind it."""
     came = msgspec.structs.replace(document.provenance, training_signs=signs)
-    return document.change(provenance=came, measures=tuple(_unless_in_doubt(document.measures, signs)))
+    return document.change(provenance=came, measures=tuple(_drop_doubtful(document.measures, signs)))
 
 
-def with_promise(document: Document) -> Document:
+def restore_promise(document: Document) -> Document:
     """The document with the promise that was in doubt, after fresh rows have kept it."""
     came = msgspec.structs.replace(document.provenance, training_signs="")
     plain = document.recipe.grouping is None and not document.is_weighted
@@ -486,7 +486,7 @@ def with_promise(document: Document) -> Document:
     return document.change(provenance=came, measures=(*law, *document.measures))
 
 
-def _unless_in_doubt(measures: Iterable[Measure], signs: str) -> list[Measure]:
+def _drop_doubtful(measures: Iterable[Measure], signs: str) -> list[Measure]:
     """What was measured, without the coverage to expect where rows look like training rows."""
     return [one for one in measures if not signs or one.name != "coverage"]
 
@@ -503,7 +503,7 @@ def _complete(
     `rows` are the conformal rows, as they come and corrected.
     """
     (conformal, corrected), found, shares = rows, fitted.calibration_, None
-    kept = _unless_in_doubt(measures, document.provenance.training_signs)
+    kept = _drop_doubtful(measures, document.provenance.training_signs)
     if tops_of(conformal) is not None:  # sets with labels that are in only because rows which are not whole do not tell
         share = float(fitted.undecided(conformal, **options._asdict()).mean())
         kept.append(Measure(name=UNDECIDED, value=share))

@@ -173,17 +173,16 @@ def _slider(report: Report) -> dict[str, Any]:
         "hat": report.document.temperature_sets,
         "titles": _TITLES,
         "metrics": {
-            metric: [[_plain(x) for x in sweep.curve(metric, sweep.methods[0], alpha)] for alpha in sweep.alphas]
+            metric: [
+                [float(x) if math.isfinite(x) else None for x in sweep.curve(metric, sweep.methods[0], alpha)]
+                for alpha in sweep.alphas
+            ]
             for metric in _TITLES
         },
         "names": {y: report.short_name(y) for y in sorted(used)},
         "truth": shown.labels.tolist(),
         "sets": sets,
     }
-
-
-def _plain(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 def _set_to_show(shown: Examples, i: int, members: Bools) -> list[int]:

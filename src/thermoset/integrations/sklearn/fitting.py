@@ -22,7 +22,7 @@ from thermoset.integrations.sklearn.cross import CrossSets, cross_sets
 from thermoset.integrations.sklearn.responses import Reader, label_columns, respond
 from thermoset.levels import exact_level
 from thermoset.predictor import TwoTemperaturePredictor
-from thermoset.predictor.fit import candidates_of, in_doubt
+from thermoset.predictor.fit import candidates_of, withdraw_promise
 from thermoset.quoting import quoted
 from thermoset.rows import top_labels
 from thermoset.uniforms import checked_ids, stream
@@ -194,7 +194,7 @@ def fit_prefit(asked: Any, X: Any, y: Any, split_by: Any, ids: Any) -> Fitted:
             signs = f"{type(asked.estimator).__name__} keeps most of these rows, as rows that it learned from"
         if signs:
             warn_of_training(signs, "Use rows that the estimator has not seen, or folds: cv=5.")
-            predictor._adopt(in_doubt(predictor.document_, signs))
+            predictor._adopt(withdraw_promise(predictor.document_, signs))
     return Fitted(asked.estimator, response.name, reader, predictor, scored.zero_labels, len(scored.data))
 
 
