@@ -214,7 +214,7 @@ def fit_split_document(
         if answers is None:
             measures += set_measures(choice, behind, recipe)
     if answers is not None:
-        document, seen = _look_at_answers(document, conformal, options)
+        document, seen = _measure_answers(document, conformal, options)
         measures = (*measures, *coverage_measures(behind, recipe.alpha), *seen)
     _warn_of_classes(document, calibration, conformal)
     return _complete(document, measures, sets, (conformal, corrected[1]), options)
@@ -300,7 +300,7 @@ def _fields_of_answers(found: StoredAnswers, sets: ConformalClassifier) -> dict[
     return {"answers": msgspec.structs.replace(found, kinds=b""), "sizes": (), "thresholds": Thresholds.of(q)}
 
 
-def _look_at_answers(document: Document, conformal: Logits, options: RowOptions) -> tuple[Document, list[Measure]]:
+def _measure_answers(document: Document, conformal: Logits, options: RowOptions) -> tuple[Document, list[Measure]]:
     """The document with the sizes of sets, and what happens to the conformal rows that are not answered.
 
     `plain_coverage` is what sets under the threshold of all rows together would have covered there.
@@ -465,9 +465,9 @@ def recalibrate_document(old: Document, conformal: Logits, options: RowOptions) 
         row_keys=msgspec.structs.replace(old.row_keys, conformal=KeySample.of(keys)),
     )
     law = coverage_measures(new.pool_sizes.tolist(), old.recipe.alpha)
-    measures = _still_true(old, law, weighted)
+    measures = _remaining_measures(old, law, weighted)
     if answers is not None:
-        new, seen_there = _look_at_answers(new, conformal, options)
+        new, seen_there = _measure_answers(new, conformal, options)
         measures = [*(one for one in old.measures if one.name in OF_CONFIDENCE), *law, *seen_there]
     return _complete(new, measures, sets, (conformal, corrected), options)
 
@@ -512,7 +512,7 @@ def _complete(
     return document.change(measures=tuple(kept), shares=shares)
 
 
-def _still_true(old: Document, law: list[Measure], weighted: bool) -> list[Measure]:
+def _remaining_measures(old: Document, law: list[Measure], weighted: bool) -> list[Measure]:
     """Measures that a new threshold leaves true, with the law of its coverage; rows with weights have no such law."""
     if weighted:
         return [one for one in old.measures if one.name in OF_CONFIDENCE]

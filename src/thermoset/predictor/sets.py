@@ -148,27 +148,27 @@ class Inference:
 
     def _thresholds(self) -> Pairs:
         """Thresholds (1, G, K); with a fallback, rows of groups without a threshold of their own have the last."""
-        made, by_row = self.document, self.document.group_names is not None
-        if made.answers is not None:
-            return self._unanswered_thresholds(made.answers)
-        if made.thresholds is not None:
-            stored = made.thresholds.pairs()
+        document, by_row = self.document, self.document.group_names is not None
+        if document.answers is not None:
+            return self._unanswered_thresholds(document.answers)
+        if document.thresholds is not None:
+            stored = document.thresholds.pairs()
             return stored[None, :, None] if by_row else stored[None, None, :]
         scores = self.calibration_scores
-        if made.shift is not None:
-            return made.shift.thresholds(scores.scores, scores.labels, made.alpha)[None, None, :]
+        if document.shift is not None:
+            return document.shift.thresholds(scores.scores, scores.labels, document.alpha)[None, None, :]
         return scores.table([self.recipe.alpha])
 
     def _unanswered_thresholds(self, rule: StoredAnswers) -> Pairs:
         """The threshold (1, 1, 1) of rows that are not answered; `answers` says where rows are cut."""
-        made, claim = self.document, rule.claim
-        if made.thresholds is not None:
-            found = made.thresholds.pairs()[:, None, None]
+        document, claim = self.document, rule.claim
+        if document.thresholds is not None:
+            found = document.thresholds.pairs()[:, None, None]
         else:
             scores = self.calibration_scores.scores
             found = np.array(set_thresholds(scores, rule.kind_of_rows, claim, self.recipe.alpha))[:, None, None]
         top = found[1:] if found[1, 0, 0] > found[0, 0, 0] else None
-        self.answers = AnswerCut(made.temperature, claim.threshold, float(claim.below), top, rule.review_above)
+        self.answers = AnswerCut(document.temperature, claim.threshold, float(claim.below), top, rule.review_above)
         return found[:1]
 
     @property
@@ -186,9 +186,9 @@ class Inference:
     @property
     def identity(self) -> str:
         """A checksum of the document that does not depend on whether scores or thresholds are stored."""
-        made, rule = self.document, self.document.answers
+        document, rule = self.document, self.document.answers
         rule = None if rule is None else msgspec.structs.replace(rule, kinds=b"")
-        return checksum_of(made.change(scores=None, thresholds=self.stored_thresholds, answers=rule))
+        return checksum_of(document.change(scores=None, thresholds=self.stored_thresholds, answers=rule))
 
     def require_p_values(self) -> None:
         """Refuse where there are no p-values."""

@@ -25,7 +25,6 @@ from thermoset.report.words import SCORE_WORDS, words
 from thermoset.sweeping import standard_error
 from thermoset.tuning.choice import alternatives, front_titles, is_stricter, tells_setting
 
-_NORMAL = 1.96  # standard errors of a 95% interval
 _SHOWN_LABELS = 8  # of a set, and the true one; the others are counted
 _SWEPT = ("avg_size", "marginal_coverage", "top_coverage_gap", "avg_coverage_gap", "threshold", "empty_share")
 _TITLES = {name: METRICS[name].title for name in _SWEPT}
