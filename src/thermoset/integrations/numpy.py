@@ -150,11 +150,6 @@ class NumpyInference(Inference):
         found = self._run(data, ids, weights)
         return PredictionArrays(found.label, found.confidence, found.sets, getattr(found, "action", None))
 
-    def decide(self, data: Logits, ids: Any = None, weights: Any = None) -> tuple[Bools, Ints]:
-        """Sets (n, C) and actions (n,) of rows."""
-        found: Any = self._run(data, ids, weights)
-        return found.sets, found.action
-
 
 def _concatenate(blocks: Any) -> Outputs | DecidedOutputs:
     """The rows of all blocks, one after another."""

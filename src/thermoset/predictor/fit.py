@@ -306,7 +306,7 @@ def _measure_answers(document: Document, conformal: Logits, options: RowOptions)
     `plain_coverage` is what sets under the threshold of all rows together would have covered there.
     """
     known = Inference(document)
-    sets, actions = known.decide(conformal, options.ids)
+    _, _, sets, actions = known.arrays(conformal, options.ids)
     sizes, labels = np.count_nonzero(sets, axis=1), conformal.require_labels("answer")
     left = np.flatnonzero(actions != ANSWER)
     plain = ConformalClassifier.of(document.recipe).fit(

@@ -254,7 +254,7 @@ class Inference:
     def sets(self, data: Logits, ids: Any = None, weights: Any = None) -> Bools:
         """Sets of all rows, (n, C)."""
         if self.answers is not None:
-            return self.decide(data, ids, weights)[0]
+            return self.arrays(data, ids, weights).sets
         return np.asarray(self._predict(predict_sets, data, ids, weights))
 
     def undecided(self, data: Logits, ids: Any = None, weights: Any = None) -> Bools:
@@ -271,14 +271,7 @@ class Inference:
         """What is done with each row, (n,), as places in `ACTIONS`; refused without an answer rule."""
         if self.answers is None:
             raise InputError("this predictor has no answer rule. Fit it with answer=, such as answer='error<=0.02'.")
-        return self.decide(data, ids, weights)[1]
-
-    def decide(self, data: Logits, ids: Any = None, weights: Any = None) -> tuple[Bools, Ints]:
-        """Sets (n, C) and actions (n,) of rows, where there is an answer rule."""
-        rows, sets = self.rows(data, ids, weights), np.empty((len(data), data.n_classes), dtype=np.bool_)
-        actions = np.empty((len(data), 1), dtype=np.int64)
-        map_rows(self.correct(data), _decide_block, [sets, actions], per_row=[rows], axis=-2)
-        return sets, actions[:, 0]
+        return np.asarray(self.arrays(data, ids, weights).actions)
 
     def _predict(self, predict: Any, data: Logits, ids: Any, weights: Any) -> Any:
         at, rows = self.rows(data, ids, weights), self.correct(data)
@@ -309,7 +302,7 @@ class Inference:
 
     def arrays(self, data: Logits, ids: Any = None, weights: Any = None) -> PredictionArrays:
         """Label, confidence and set of each row, in one pass."""
-        if tops_of(data) is not None and self.correction is None:
+        if tops_of(data) is not None and self.correction is None and self.answers is None:
             return PredictionArrays(*self.confidences(data), self.sets(data, ids, weights))
         rows, data = self.rows(data, ids, weights), self.correct(data)
         if type(data) is Logits and len(data) <= block_rows(data.n_classes):  # a single row waits for no machinery
@@ -323,15 +316,10 @@ class Inference:
         return PredictionArrays(labels, confidence, sets, None if self.answers is None else actions)
 
 
-def _decide_block(block: Block, rows: RowSets) -> tuple[Bools, Ints]:
-    sets, actions = rows.decide(block)
-    return sets, actions[:, None]
-
-
 def _probabilities_of_block(block: Block, softmax: CalibratedSoftmax) -> tuple[Floats]:
     return (softmax.of_block(block),)
 
 
 def _arrays_of_block(block: Block, rows: RowSets, softmax: CalibratedSoftmax) -> tuple[Ints, Floats, Bools, Ints]:
-    labels, confidence = softmax.top_of_block(block)
-    return labels[:, None], confidence[:, None], *_decide_block(block, rows)
+    (labels, confidence), (sets, actions) = softmax.top_of_block(block), rows.decide(block)
+    return labels[:, None], confidence[:, None], sets, actions[:, None]
