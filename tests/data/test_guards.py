@@ -11,7 +11,7 @@ import thermoset as ts
 from law import generated
 from parts import require
 from thermoset.data.guards import AS_LOGITS, input_kind_of, judge_rows
-from thermoset.predictor.fit import in_doubt
+from thermoset.predictor.fit import withdraw_promise
 from thermoset.report import build_report, render_page
 from thermoset.rows import memory_budget
 
@@ -211,7 +211,7 @@ def test_no_promise_from_rows_of_which_none_is_wrong(tmp_path):
 def test_a_check_that_passes_restores_the_promise():
     honest = ts.TwoTemperaturePredictor("aps", prefer="small").fit(*working())
     doubted = ts.TwoTemperaturePredictor("aps", prefer="small").fit(*working())
-    doubted._adopt(in_doubt(honest.document_, "all labels are right"))
+    doubted._adopt(withdraw_promise(honest.document_, "all labels are right"))
     assert doubted.document_.training_signs
     assert doubted.check(*working(seed=1)).ok
     assert doubted.document_.provenance == honest.document_.provenance

@@ -141,11 +141,6 @@ class NumpyInference(Inference):
         found = self._run(data, ids, weights)
         return PredictionArrays(found.label, found.confidence, found.sets, getattr(found, "action", None))
 
-    def decide(self, data: Logits, ids: Any = None, weights: Any = None) -> tuple[Bools, Ints]:
-        """Sets (n, C) and actions (n,) of rows."""
-        found: Any = self._run(data, ids, weights)
-        return found.sets, found.action
-
 
 def to_numpy(predictor: "TwoTemperaturePredictor | Document") -> ArrayPredictor:
     """The predictor, or its document, as a function of logits in plain NumPy, which gives the same sets.

@@ -362,14 +362,14 @@ def _solve(
 # ---- the shift of a predictor
 
 
-def make_shift(made: "Document", given: Any) -> LabelShift:
+def make_shift(document: "Document", given: Any) -> LabelShift:
     """The shift of a predictor to given shares (see `read_priors`) or estimated ones (a `PriorEstimate`)."""
-    labels = shiftable_scores(made).labels
-    source = shares_of(np.bincount(labels, minlength=made.n_classes))
+    labels = shiftable_scores(document).labels
+    source = shares_of(np.bincount(labels, minlength=document.n_classes))
     estimate = given if isinstance(given, PriorEstimate) else None
     if estimate is not None and not np.array_equal(estimate.source, source):
         raise InputError("these shares were estimated with a different predictor. Estimate them with this one.")
-    target = read_priors(given, made.classes, made.n_classes) if estimate is None else estimate.target
+    target = read_priors(given, document.classes, document.n_classes) if estimate is None else estimate.target
     shift = LabelShift(
         source=tuple(source.tolist()),
         target=tuple(target.tolist()),

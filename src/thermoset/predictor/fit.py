@@ -214,7 +214,7 @@ def fit_split_document(
         if answers is None:
             measures += set_measures(choice, behind, recipe)
     if answers is not None:
-        document, seen = _look_at_answers(document, conformal, options)
+        document, seen = _measure_answers(document, conformal, options)
         measures = (*measures, *coverage_measures(behind, recipe.alpha), *seen)
     _warn_of_classes(document, calibration, conformal)
     return _complete(document, measures, sets, (conformal, corrected[1]), options)
@@ -300,13 +300,13 @@ def _fields_of_answers(found: StoredAnswers, sets: ConformalClassifier) -> dict[
     return {"answers": msgspec.structs.replace(found, kinds=b""), "sizes": (), "thresholds": Thresholds.of(q)}
 
 
-def _look_at_answers(document: Document, conformal: Logits, options: RowOptions) -> tuple[Document, list[Measure]]:
+def _measure_answers(document: Document, conformal: Logits, options: RowOptions) -> tuple[Document, list[Measure]]:
     """The document with the sizes of sets, and what happens to the conformal rows that are not answered.
 
     `plain_coverage` is what sets under the threshold of all rows together would have covered there.
     """
     known = Inference(document)
-    sets, actions = known.decide(conformal, options.ids)
+    _, _, sets, actions = known.arrays(conformal, options.ids)
     sizes, labels = np.count_nonzero(sets, axis=1), conformal.require_labels("answer")
     left = np.flatnonzero(actions != ANSWER)
     plain = ConformalClassifier.of(document.recipe).fit(
@@ -465,20 +465,20 @@ def recalibrate_document(old: Document, conformal: Logits, options: RowOptions) 
         row_keys=msgspec.structs.replace(old.row_keys, conformal=KeySample.of(keys)),
     )
     law = coverage_measures(new.pool_sizes.tolist(), old.recipe.alpha)
-    measures = _still_true(old, law, weighted)
+    measures = _remaining_measures(old, law, weighted)
     if answers is not None:
-        new, seen_there = _look_at_answers(new, conformal, options)
+        new, seen_there = _measure_answers(new, conformal, options)
         measures = [*(one for one in old.measures if one.name in OF_CONFIDENCE), *law, *seen_there]
     return _complete(new, measures, sets, (conformal, corrected), options)
 
 
-def in_doubt(document: Document, signs: str) -> Document:
+def withdraw_promise(document: Document, signs: str) -> Document:
     """The document without a promise, because of signs that the model was trained on the rows behind it."""
     came = msgspec.structs.replace(document.provenance, training_signs=signs)
-    return document.change(provenance=came, measures=tuple(_unless_in_doubt(document.measures, signs)))
+    return document.change(provenance=came, measures=tuple(_drop_doubtful(document.measures, signs)))
 
 
-def with_promise(document: Document) -> Document:
+def restore_promise(document: Document) -> Document:
     """The document with the promise that was in doubt, after fresh rows have kept it."""
     came = msgspec.structs.replace(document.provenance, training_signs="")
     plain = document.recipe.grouping is None and not document.is_weighted
@@ -486,7 +486,7 @@ def with_promise(document: Document) -> Document:
     return document.change(provenance=came, measures=(*law, *document.measures))
 
 
-def _unless_in_doubt(measures: Iterable[Measure], signs: str) -> list[Measure]:
+def _drop_doubtful(measures: Iterable[Measure], signs: str) -> list[Measure]:
     """What was measured, without the coverage to expect where rows look like training rows."""
     return [one for one in measures if not signs or one.name != "coverage"]
 
@@ -503,7 +503,7 @@ def _complete(
     `rows` are the conformal rows, as they come and corrected.
     """
     (conformal, corrected), found, shares = rows, fitted.calibration_, None
-    kept = _unless_in_doubt(measures, document.provenance.training_signs)
+    kept = _drop_doubtful(measures, document.provenance.training_signs)
     if tops_of(conformal) is not None:  # sets with labels that are in only because rows which are not whole do not tell
         share = float(fitted.undecided(conformal, **options._asdict()).mean())
         kept.append(Measure(name=UNDECIDED, value=share))
@@ -512,7 +512,7 @@ def _complete(
     return document.change(measures=tuple(kept), shares=shares)
 
 
-def _still_true(old: Document, law: list[Measure], weighted: bool) -> list[Measure]:
+def _remaining_measures(old: Document, law: list[Measure], weighted: bool) -> list[Measure]:
     """Measures that a new threshold leaves true, with the law of its coverage; rows with weights have no such law."""
     if weighted:
         return [one for one in old.measures if one.name in OF_CONFIDENCE]

@@ -122,30 +122,30 @@ def shares_of(counts: Ints) -> Floats:
 # ---- in the document -------------------------------------------------------------------------------------------------
 
 
-def shift_document(made: "Document", shift: LabelShift) -> "Document":
+def shift_document(document: "Document", shift: LabelShift) -> "Document":
     """The document for these shares, without what was measured under others."""
-    found = shiftable_scores(made)
-    endless = np.flatnonzero(np.isposinf(shift.thresholds(found.scores, found.labels, made.alpha).real))
+    found = shiftable_scores(document)
+    endless = np.flatnonzero(np.isposinf(shift.thresholds(found.scores, found.labels, document.alpha).real))
     if len(endless):
-        named = name_some(endless, made.classes, np.bincount(found.labels, minlength=made.n_classes))
+        named = name_some(endless, document.classes, np.bincount(found.labels, minlength=document.n_classes))
         warnings.warn(
-            f"{len(endless):,} of {made.n_classes:,} classes have too few conformal rows for a finite threshold under "
-            f"these class shares, so they are in every set: {named}. Recalibrate on more rows of these classes.",
+            f"{len(endless):,} of {document.n_classes:,} classes have too few conformal rows for a finite threshold "
+            f"under these class shares, so they are in every set: {named}. Recalibrate on more rows of these classes.",
             CoverageWarning,
             stacklevel=4,
         )
-    return made.change(shift=shift, sizes=(), measures=(), confidence=None)
+    return document.change(shift=shift, sizes=(), measures=(), confidence=None)
 
 
-def source_counts(made: "Document") -> Ints:
+def source_counts(document: "Document") -> Ints:
     """Conformal rows of each class, (C,)."""
-    return np.bincount(shiftable_scores(made).labels, minlength=made.n_classes)
+    return np.bincount(shiftable_scores(document).labels, minlength=document.n_classes)
 
 
-def shiftable_scores(made: "Document") -> CalibrationScores:
+def shiftable_scores(document: "Document") -> CalibrationScores:
     """The scores of the conformal rows; refused, in one line, where they cannot be weighted for other class shares."""
-    grouping = made.grouping
-    if made.answers is not None:
+    grouping = document.grouping
+    if document.answers is not None:
         raise InputError(
             "a predictor that answers rows alone cannot be shifted: its certified error is that of the class shares it "
             "was proved on. Recalibrate it on labelled rows like the new ones, or fit without answer=."
@@ -157,20 +157,21 @@ def shiftable_scores(made: "Document") -> CalibrationScores:
         )
     if grouping is not None:
         raise InputError(
-            f"a predictor with grouping={made.recipe.grouping!r} cannot be shifted: it has no single threshold for all "
-            "rows. Fit with grouping=None, or with grouping='class', whose thresholds remain valid under label shift."
+            f"a predictor with grouping={document.recipe.grouping!r} cannot be shifted: it has no single threshold for "
+            "all rows. Fit with grouping=None, or with grouping='class', whose thresholds remain valid under label "
+            "shift."
         )
-    if made.is_weighted:
+    if document.is_weighted:
         raise InputError(
             "this predictor cannot be shifted: its conformal rows already have weights. Recalibrate it without "
             "weights, or multiply the weights by target share / source share of the rows' classes."
         )
-    if not made.is_plain:
+    if not document.is_plain:
         raise InputError(
-            f"this predictor cannot be shifted: its threshold was raised to that of alpha = {made.recipe.alpha} to "
+            f"this predictor cannot be shifted: its threshold was raised to that of alpha = {document.recipe.alpha} to "
             "protect classes. Fit with prefer='even' or 'small'."
         )
-    return made.calibration_scores()  # which says why there are none
+    return document.calibration_scores()  # which says why there are none
 
 
 # ---- shares that a user gives ----------------------------------------------------------------------------------------

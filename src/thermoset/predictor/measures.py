@@ -22,6 +22,16 @@ OF_CONFIDENCE = tuple(f"{loss}_{kind}" for loss in ("nll", "ece") for kind in ("
 _NORMAL = 1.96
 
 
+def calibration_stages(
+    plain_temperature: float, softmax: CalibratedSoftmax, rows: Logits, corrected: Logits
+) -> list[tuple[str, CalibratedSoftmax, Logits]]:
+    """Name, softmax and rows: before calibration, after T* alone where there are more steps, and after all of them."""
+    before = ("T = 1", CalibratedSoftmax(1.0), rows)
+    if corrected is rows and softmax.confidence_map is None:
+        return [before, ("T*", softmax, rows)]
+    return [before, ("T* alone", CalibratedSoftmax(plain_temperature), rows), ("all steps", softmax, corrected)]
+
+
 def judge_confidence(
     conformal: Logits, learned: Calibration
 ) -> tuple[tuple[Measure, ...], tuple[ReliabilityCounts, ...]]:
@@ -29,15 +39,11 @@ def judge_confidence(
 
     They are measured on the conformal rows, which no step of the calibration has seen.
     """
-    plain = learned.correction is None and learned.confidence_map is None
-    stages = {"T = 1": (CalibratedSoftmax(1.0), conformal)}
-    if not plain:
-        stages["T* alone"] = CalibratedSoftmax(learned.plain_temperature), conformal
-    done = CalibratedSoftmax(learned.scaler.temperature_, learned.confidence_map), learned.correct(conformal)
-    stages["T*" if plain else "all steps"] = done
+    softmax = CalibratedSoftmax(learned.scaler.temperature_, learned.confidence_map)
+    stages = calibration_stages(learned.plain_temperature, softmax, conformal, learned.correct(conformal))
     labels, losses, errors, counts = conformal.require_labels("measuring"), [], [], []
-    kinds = ("before", "after") if plain else ("before", "temperature", "after")
-    for kind, (name, (softmax, rows)) in zip(kinds, stages.items(), strict=True):
+    kinds = ("before", "after") if len(stages) == 2 else ("before", "temperature", "after")
+    for kind, (name, softmax, rows) in zip(kinds, stages, strict=True):
         confidence, loss = softmax.confidence_and_loss(rows)
         finite = loss[np.isfinite(loss)]  # the rows that T* is fitted on: those whose label has a probability
         if finite.size > 1:

@@ -401,7 +401,7 @@ class TwoTemperaturePredictor(Estimator):
     def _accept(self, report: "CheckReport") -> None:
         """State the promise from now on, where it was in doubt and fresh rows kept it."""
         if report.ok and self.document_.training_signs:
-            self._adopt(package.fit.with_promise(self.document_))
+            self._adopt(package.fit.restore_promise(self.document_))
 
     @property
     def _promise(self) -> "Promise":

@@ -148,27 +148,27 @@ class Inference:
 
     def _thresholds(self) -> Pairs:
         """Thresholds (1, G, K); with a fallback, rows of groups without a threshold of their own have the last."""
-        made, by_row = self.document, self.document.group_names is not None
-        if made.answers is not None:
-            return self._unanswered_thresholds(made.answers)
-        if made.thresholds is not None:
-            stored = made.thresholds.pairs()
+        document, by_row = self.document, self.document.group_names is not None
+        if document.answers is not None:
+            return self._unanswered_thresholds(document.answers)
+        if document.thresholds is not None:
+            stored = document.thresholds.pairs()
             return stored[None, :, None] if by_row else stored[None, None, :]
         scores = self.calibration_scores
-        if made.shift is not None:
-            return made.shift.thresholds(scores.scores, scores.labels, made.alpha)[None, None, :]
+        if document.shift is not None:
+            return document.shift.thresholds(scores.scores, scores.labels, document.alpha)[None, None, :]
         return scores.table([self.recipe.alpha])
 
     def _unanswered_thresholds(self, rule: StoredAnswers) -> Pairs:
         """The threshold (1, 1, 1) of rows that are not answered; `answers` says where rows are cut."""
-        made, claim = self.document, rule.claim
-        if made.thresholds is not None:
-            found = made.thresholds.pairs()[:, None, None]
+        document, claim = self.document, rule.claim
+        if document.thresholds is not None:
+            found = document.thresholds.pairs()[:, None, None]
         else:
             scores = self.calibration_scores.scores
             found = np.array(set_thresholds(scores, rule.kind_of_rows, claim, self.recipe.alpha))[:, None, None]
         top = found[1:] if found[1, 0, 0] > found[0, 0, 0] else None
-        self.answers = AnswerCut(made.temperature, claim.threshold, float(claim.below), top, rule.review_above)
+        self.answers = AnswerCut(document.temperature, claim.threshold, float(claim.below), top, rule.review_above)
         return found[:1]
 
     @property
@@ -186,9 +186,9 @@ class Inference:
     @property
     def identity(self) -> str:
         """A checksum of the document that does not depend on whether scores or thresholds are stored."""
-        made, rule = self.document, self.document.answers
+        document, rule = self.document, self.document.answers
         rule = None if rule is None else msgspec.structs.replace(rule, kinds=b"")
-        return checksum_of(made.change(scores=None, thresholds=self.stored_thresholds, answers=rule))
+        return checksum_of(document.change(scores=None, thresholds=self.stored_thresholds, answers=rule))
 
     def require_p_values(self) -> None:
         """Refuse where there are no p-values."""
@@ -254,7 +254,7 @@ class Inference:
     def sets(self, data: Logits, ids: Any = None, weights: Any = None) -> Bools:
         """Sets of all rows, (n, C)."""
         if self.answers is not None:
-            return self.decide(data, ids, weights)[0]
+            return self.arrays(data, ids, weights).sets
         return np.asarray(self._predict(predict_sets, data, ids, weights))
 
     def undecided(self, data: Logits, ids: Any = None, weights: Any = None) -> Bools:
@@ -271,14 +271,7 @@ class Inference:
         """What is done with each row, (n,), as places in `ACTIONS`; refused without an answer rule."""
         if self.answers is None:
             raise InputError("this predictor has no answer rule. Fit it with answer=, such as answer='error<=0.02'.")
-        return self.decide(data, ids, weights)[1]
-
-    def decide(self, data: Logits, ids: Any = None, weights: Any = None) -> tuple[Bools, Ints]:
-        """Sets (n, C) and actions (n,) of rows, where there is an answer rule."""
-        rows, sets = self.rows(data, ids, weights), np.empty((len(data), data.n_classes), dtype=np.bool_)
-        actions = np.empty((len(data), 1), dtype=np.int64)
-        map_rows(self.correct(data), _decide_block, [sets, actions], per_row=[rows], axis=-2)
-        return sets, actions[:, 0]
+        return np.asarray(self.arrays(data, ids, weights).actions)
 
     def _predict(self, predict: Any, data: Logits, ids: Any, weights: Any) -> Any:
         at, rows = self.rows(data, ids, weights), self.correct(data)
@@ -309,7 +302,7 @@ class Inference:
 
     def arrays(self, data: Logits, ids: Any = None, weights: Any = None) -> PredictionArrays:
         """Label, confidence and set of each row, in one pass."""
-        if tops_of(data) is not None and self.correction is None:
+        if tops_of(data) is not None and self.correction is None and self.answers is None:
             return PredictionArrays(*self.confidences(data), self.sets(data, ids, weights))
         rows, data = self.rows(data, ids, weights), self.correct(data)
         if type(data) is Logits and len(data) <= block_rows(data.n_classes):  # a single row waits for no machinery
@@ -323,15 +316,10 @@ class Inference:
         return PredictionArrays(labels, confidence, sets, None if self.answers is None else actions)
 
 
-def _decide_block(block: Block, rows: RowSets) -> tuple[Bools, Ints]:
-    sets, actions = rows.decide(block)
-    return sets, actions[:, None]
-
-
 def _probabilities_of_block(block: Block, softmax: CalibratedSoftmax) -> tuple[Floats]:
     return (softmax.of_block(block),)
 
 
 def _arrays_of_block(block: Block, rows: RowSets, softmax: CalibratedSoftmax) -> tuple[Ints, Floats, Bools, Ints]:
-    labels, confidence = softmax.top_of_block(block)
-    return labels[:, None], confidence[:, None], *_decide_block(block, rows)
+    (labels, confidence), (sets, actions) = softmax.top_of_block(block), rows.decide(block)
+    return labels[:, None], confidence[:, None], sets, actions[:, None]

@@ -18,19 +18,14 @@ from thermoset.data.splits import split_indices
 from thermoset.decisions import count_answers
 from thermoset.errors import InputError
 from thermoset.levels import exact_level, rows_needed
-from thermoset.metrics import (
-    NoiseFloor,
-    brier_score,
-    clopper_pearson,
-    noise_floor_of_counts,
-    reliability_from_confidence,
-)
+from thermoset.metrics import brier_score, clopper_pearson, noise_floor_of_counts, reliability_from_confidence
 from thermoset.metrics.probabilities import N_BINS, add_bins, calibration_of_bins, no_bins
 from thermoset.monitor.check import check_rows
 from thermoset.paper.theory import critical_temperature
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.predictor.document import Document
 from thermoset.predictor.leakage import find_leakage, find_split, fingerprint
+from thermoset.predictor.measures import calibration_stages
 from thermoset.predictor.sets import Inference
 from thermoset.report.record import Examples, LabelPair, Movement, Reliability, Report, RiskPoint, SetFacts
 from thermoset.rows import Progress, top_labels
@@ -146,14 +141,15 @@ def build_report(
             "predictor without weights, and use check on labelled target rows for this one."
         )
     data = predict_data(predictor, logits, labels=labels)  # other classes are refused before the work
-    data.require_labels("a report")
+    all_labels = data.require_labels("a report")
     if len(data) < _LEAST_ROWS:
         raise InputError(f"a report needs at least {_LEAST_ROWS} labelled rows; got {len(data)}. Add rows.")
     roles = roles_of(data, made, split_by)
     judged = data if len(roles.judged) == len(data) else data.take(roles.judged)
     judged_labels = judged.require_labels("a report")
     reference, compared = data.take(roles.reference), data.take(roles.compared)
-    alphas = _alphas(made, len(reference))
+    alphas, rows_of_class = _alphas(made, len(reference)), np.bincount(all_labels, minlength=data.n_classes)
+    evaluated = np.ceil(rows_of_class * (1 - _CONFORMAL_PART)).astype(np.int64)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         known = predictor._inference
@@ -174,7 +170,8 @@ def build_report(
             check=check,
             curves=curves,
             conditional=conditional,
-            floors=_floors(data, alphas),
+            # What class gaps show by chance on the evaluation rows of a split.
+            floors={alpha: noise_floor_of_counts(evaluated, alpha) for alpha in alphas},
             critical=critical_temperature(data.n_classes),
             calibrations=_calibrations(known, judged if roles.origin == "fresh" else reference),
             sets=set_facts(sets, judged_labels, judged.groups),
@@ -241,13 +238,6 @@ def _sweeps(
     return found[0], found[1]
 
 
-def _floors(data: Logits, alphas: tuple[float, ...]) -> dict[float, NoiseFloor]:
-    """What class gaps show by chance on the evaluation rows of a split."""
-    rows = np.bincount(data.require_labels("a report"), minlength=data.n_classes)
-    evaluated = np.ceil(rows * (1 - _CONFORMAL_PART)).astype(np.int64)
-    return {alpha: noise_floor_of_counts(evaluated, alpha) for alpha in alphas}
-
-
 def _risk(known: Inference, judged: Logits) -> tuple[RiskPoint, ...]:
     """The risk-coverage curve at the thresholds that the calibration rows proposed; empty without an answer rule."""
     if (rule := known.document.answers) is None:
@@ -263,15 +253,11 @@ def _risk(known: Inference, judged: Logits) -> tuple[RiskPoint, ...]:
 
 def _calibrations(known: Inference, judged: Logits) -> tuple[Reliability, ...]:
     """Confidence before calibration, after one temperature, and after all steps where there are more."""
-    made = known.document
-    before = _calibration(judged, "T = 1", CalibratedSoftmax(1.0))
-    if made.correction is None and made.confidence_map is None:
-        return before, _calibration(judged, "T*", known.softmax)
-    alone = _calibration(judged, "T* alone", CalibratedSoftmax(made.plain_temperature))
-    return before, alone, _calibration(known.correct(judged), "all steps", known.softmax)
+    stages = calibration_stages(known.document.plain_temperature, known.softmax, judged, known.correct(judged))
+    return tuple(_calibration(*stage) for stage in stages)
 
 
-def _calibration(judged: Logits, name: str, softmax: CalibratedSoftmax) -> Reliability:
+def _calibration(name: str, softmax: CalibratedSoftmax, judged: Logits) -> Reliability:
     labels = judged.require_labels("a report")
     confidence, loss = softmax.confidence_and_loss(judged)
     right = top_labels(judged) == labels

@@ -25,7 +25,6 @@ from thermoset.report.words import SCORE_WORDS, words
 from thermoset.sweeping import standard_error
 from thermoset.tuning.choice import alternatives, front_titles, is_stricter, tells_setting
 
-_NORMAL = 1.96  # standard errors of a 95% interval
 _SHOWN_LABELS = 8  # of a set, and the true one; the others are counted
 _SWEPT = ("avg_size", "marginal_coverage", "top_coverage_gap", "avg_coverage_gap", "threshold", "empty_share")
 _TITLES = {name: METRICS[name].title for name in _SWEPT}
@@ -173,17 +172,16 @@ def _slider(report: Report) -> dict[str, Any]:
         "hat": report.document.temperature_sets,
         "titles": _TITLES,
         "metrics": {
-            metric: [[_plain(x) for x in sweep.curve(metric, sweep.methods[0], alpha)] for alpha in sweep.alphas]
+            metric: [
+                [float(x) if math.isfinite(x) else None for x in sweep.curve(metric, sweep.methods[0], alpha)]
+                for alpha in sweep.alphas
+            ]
             for metric in _TITLES
         },
         "names": {y: report.short_name(y) for y in sorted(used)},
         "truth": shown.labels.tolist(),
         "sets": sets,
     }
-
-
-def _plain(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 def _set_to_show(shown: Examples, i: int, members: Bools) -> list[int]:

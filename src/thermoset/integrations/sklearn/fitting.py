@@ -26,7 +26,7 @@ from thermoset.errors import InputError
 from thermoset.integrations.sklearn.responses import Reader, label_columns, respond
 from thermoset.levels import Alpha, conformal_rank, exact_level
 from thermoset.predictor import TwoTemperaturePredictor
-from thermoset.predictor.fit import candidates_of, in_doubt
+from thermoset.predictor.fit import candidates_of, withdraw_promise
 from thermoset.quoting import quoted
 from thermoset.rows import top_labels
 from thermoset.tuning import Choice, choose
@@ -281,7 +281,7 @@ def fit_prefit(settings: "SetClassifier", X: Any, y: Any, split_by: Any, ids: An
             signs = f"{type(settings.estimator).__name__} keeps most of these rows, as rows that it learned from"
         if signs:
             warn_of_training(signs, "Use rows that the estimator has not seen, or folds: cv=5.")
-            predictor._adopt(in_doubt(predictor.document_, signs))
+            predictor._adopt(withdraw_promise(predictor.document_, signs))
     return Fitted(settings.estimator, response.name, reader, predictor, scored.zero_labels, len(scored.data))
 
 
