@@ -1,8 +1,37 @@
 """Loops of the library on plain arrays."""
 
+from dataclasses import dataclass
+
+import numpy as np
+
 from thermoset.conformal import scoring
-from thermoset.rows import ArrayRows
 from thermoset.tuning.estimates import AROUND, Engine, Request, Sample, levels_between
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayRows:
+    """An array as a source of rows: see `thermoset.rows.Source`."""
+
+    logits: np.ndarray
+    labels: np.ndarray | None = None
+    engine: None = None
+
+    @property
+    def n_rows(self):
+        return len(self.logits)
+
+    @property
+    def n_classes(self):
+        return self.logits.shape[1]
+
+    @property
+    def dtype(self):
+        return self.logits.dtype
+
+    def blocks(self, step):
+        for start in range(0, self.n_rows, step):
+            rows = slice(start, min(start + step, self.n_rows))
+            yield rows, self.logits[rows]
 
 
 def label_scores(logits, own, score, temperature, randomness):

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from math import prod
@@ -61,36 +60,6 @@ class Source(Protocol):
 
     def blocks(self, step: int) -> Iterator[tuple[slice, Block]]:
         """Consecutive rows, at most `step` at a time, each with its place."""
-
-
-@dataclass(frozen=True, eq=False)
-class ArrayRows:
-    """An array as a source."""
-
-    logits: Block
-    labels: Ints | None = None
-    engine: None = None
-
-    @property
-    def n_rows(self) -> int:
-        """How many rows there are."""
-        return len(self.logits)
-
-    @property
-    def n_classes(self) -> int:
-        """How many logits a row has."""
-        return int(self.logits.shape[1])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of the logits."""
-        return self.logits.dtype
-
-    def blocks(self, step: int) -> Iterator[tuple[slice, Block]]:
-        """Consecutive rows, at most `step` at a time, each with its place."""
-        for start in range(0, self.n_rows, step):
-            rows = slice(start, min(start + step, self.n_rows))
-            yield rows, self.logits[rows]
 
 
 def block_rows(n_classes: int) -> int:

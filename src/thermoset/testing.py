@@ -10,9 +10,10 @@ import numpy as np
 from thermoset.arrays import Floats, Ints
 from thermoset.conformal import ConformalClassifier
 from thermoset.conformal.scoring import label_scores, score_matrix
+from thermoset.data import Logits
 from thermoset.errors import CoverageWarning, InputError
-from thermoset.levels import conformal_rank
-from thermoset.rows import ArrayRows, sorted_order
+from thermoset.metrics import coverage_law
+from thermoset.rows import sorted_order
 from thermoset.scores import Score, ScoreLike, resolve
 from thermoset.uniforms import Randomness, stream
 
@@ -77,7 +78,7 @@ of probs; got (64,).
                 monotone &= _check_values(score, logits, temperature, np.full(len(logits), u))
         logits, labels = _generate_rows(random_state)
         _check_use_of_u(score, logits, temperature)
-        (own,) = label_scores(ArrayRows(logits), labels, score, [temperature], Randomness(random_state))
+        (own,) = label_scores(Logits(logits), labels, score, [temperature], Randomness(random_state))
         apart = len(np.unique(own)) == len(labels)
         hits += _check_law(score, logits, labels, temperature, apart)
         distinct &= apart
@@ -108,9 +109,9 @@ def _generate_rows(random_state: int) -> tuple[Floats, Ints]:
 
 def _check_values(score: Score, logits: Floats, temperature: float, u: Floats) -> bool:
     """Refuse scores that depend on other rows; return whether they never fall with the rank."""
-    whole = score_matrix(ArrayRows(logits), score, temperature, Randomness(given=u))
+    whole = score_matrix(Logits(logits), score, temperature, Randomness(given=u))
     few = logits[:_ALONE]
-    alone = [score_matrix(ArrayRows(row[None]), score, temperature, Randomness(given=u[:1])).real for row in few]
+    alone = [score_matrix(Logits(row[None]), score, temperature, Randomness(given=u[:1])).real for row in few]
     # Sums over rows of other lengths may round otherwise; a mean over rows is far outside.
     if not np.allclose(whole.real[:_ALONE], np.concatenate(alone), rtol=1e-9, atol=1e-12):
         raise InputError(
@@ -122,7 +123,7 @@ def _check_values(score: Score, logits: Floats, temperature: float, u: Floats) -
 
 def _check_use_of_u(score: Score, logits: Floats, temperature: float) -> None:
     low, high = (
-        score_matrix(ArrayRows(logits), score, temperature, Randomness(given=np.full(len(logits), u)))
+        score_matrix(Logits(logits), score, temperature, Randomness(given=np.full(len(logits), u)))
         for u in (0.25, 0.75)
     )
     if not score.uses_u and not np.array_equal(low, high):
@@ -143,12 +144,12 @@ def _check_law(score: Score, logits: Floats, labels: Ints, temperature: float, d
         sets = model.predict_set(logits[fresh])
         hits += int(np.count_nonzero(sets[np.arange(len(fresh)), labels[fresh]]))
     behind = int(model.calibration_.pool_sizes()[0])  # fewer where a part of the rows completes the score
-    n, m, k = behind + 1, _EVALUATION, conformal_rank(behind, _ALPHA)
-    mean, variance = m * k / n, m * k * (n - k) * (n + m) / (n * n * (n + 1))
-    z = (hits - _SPLITS * mean) / math.sqrt(_SPLITS * variance)
+    law = coverage_law(behind, _EVALUATION, _ALPHA)
+    z = (hits - _SPLITS * law.mean()) / math.sqrt(_SPLITS * law.var())
     if z < -_SIGMAS or (distinct and z > _SIGMAS):
         raise InputError(
-            f"score {score.name!r} at T = {temperature:g} covers {hits / (_SPLITS * m):.3f} where {k / n:.3f} was "
+            f"score {score.name!r} at T = {temperature:g} covers {hits / (_SPLITS * _EVALUATION):.3f} where "
+            f"{law.mean() / _EVALUATION:.3f} was "
             f"promised, {abs(z):.0f} standard deviations off. It must always give the same value for the same row."
         )
     return hits

@@ -9,13 +9,13 @@ import pytest
 
 import thermoset as ts
 from law import generated, law
+from on_arrays import ArrayRows
 from thermoset.conformal.groupings import set_aside
 from thermoset.conformal.recipe import rank_limits
 from thermoset.conformal.scoring import label_ranks
 from thermoset.errors import FileFormatError, InputError
 from thermoset.integrations.program import Program
 from thermoset.predictor.document import write_document
-from thermoset.rows import ArrayRows
 from thermoset.scores import BEYOND, RankLimited
 
 ALPHA = "0.2"

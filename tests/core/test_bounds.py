@@ -8,12 +8,13 @@ from mpmath import mp
 
 import oracle
 import thermoset as ts
+from on_arrays import ArrayRows
 from thermoset.conformal import bounds, scoring
 from thermoset.conformal.bounds import LOWER, UPPER, score_bounds, uniforms_of, upper_label_scores
 from thermoset.data.top_k import LEAST_KEPT, compact
 from thermoset.errors import InputError
 from thermoset.kernels import N_KEYS
-from thermoset.rows import ArrayRows, gaps_of
+from thermoset.rows import gaps_of
 from thermoset.scores import SCORES, NeverEmpty, OwnScore
 from thermoset.uniforms import Randomness
 from tops import KINDS, cut_down, rows

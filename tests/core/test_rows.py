@@ -6,8 +6,9 @@ from functools import partial
 import numpy as np
 import pytest
 
+from on_arrays import ArrayRows
 from thermoset.errors import InputError
-from thermoset.rows import ArrayRows, SortedRows, gaps_of, map_rows, run_tasks, sort_ascending, sorted_order, sum_rows
+from thermoset.rows import SortedRows, gaps_of, map_rows, run_tasks, sort_ascending, sorted_order, sum_rows
 
 
 def test_every_task_runs_once(monkeypatch):

@@ -5,10 +5,9 @@ import pytest
 from mpmath import mp
 
 import oracle
-from on_arrays import label_scores, predict_sets, predict_sizes, score_matrix
+from on_arrays import ArrayRows, label_scores, predict_sets, predict_sizes, score_matrix
 from thermoset.arrays import pairs
 from thermoset.conformal import scoring
-from thermoset.rows import ArrayRows
 from thermoset.scores import RAPS, SCORES, NeverEmpty
 from thermoset.uniforms import Randomness
 

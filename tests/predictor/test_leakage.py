@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 import thermoset as ts
 from law import generated
+from on_arrays import ArrayRows
 from thermoset.data.row_keys import KEY_BITS, row_keys
 from thermoset.errors import FileFormatError, InputError
 from thermoset.predictor.document import checksum_of, read_document
 from thermoset.predictor.leakage import MOST_KEYS, N_KEYS, KeySample, RowKeys, find_leakage
-from thermoset.rows import ArrayRows
 
 ROWS = ts.Logits(*generated(2400, 6, seed=2))
 FITTED, FRESH = ROWS.take(slice(0, 1200)), ROWS.take(slice(1200, None))

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import thermoset as ts
+from on_arrays import ArrayRows
 from thermoset.data.row_keys import KEY_BITS, row_keys
-from thermoset.rows import ArrayRows
 from tops import cut_down
 
 MASK = 2**64 - 1

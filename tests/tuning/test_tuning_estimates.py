@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import thermoset as ts
 from law import generated
-from on_arrays import estimates_of, label_scores, predict_sizes
+from on_arrays import ArrayRows, estimates_of, label_scores, predict_sizes
 from thermoset.arrays import pairs
-from thermoset.rows import ArrayRows, SortedRows, memory_budget
+from thermoset.rows import SortedRows, memory_budget
 from thermoset.scores import SCORES
 from thermoset.sweeping.engine import label_parts
 from thermoset.sweeping.expectations import expected_hits, expected_sizes, solve_thresholds
