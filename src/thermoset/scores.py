@@ -63,7 +63,7 @@ class Score:
 
     def largest(self, n_classes: int) -> float:  # noqa: ARG002
         """The largest value that a label can have; infinite where there is none, or none is known."""
-        return 1.0
+        return 1.0 if self.compiled else math.inf
 
     def offsets(self, n_classes: int) -> Floats:
         """What the score adds to the value of each class, (C,), whatever the row: nothing, for most."""
@@ -391,10 +391,6 @@ class PlainScore(Score):
     """
 
     compiled: ClassVar[bool] = False
-
-    def largest(self, n_classes: int) -> float:  # noqa: ARG002
-        """Not known."""
-        return math.inf
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from thermoset.conformal import ConformalClassifier
 from thermoset.conformal.scoring import label_scores, score_matrix
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning, InputError
-from thermoset.levels import conformal_rank
+from thermoset.metrics import coverage_law
 from thermoset.rows import sorted_order
 from thermoset.scores import Score, ScoreLike, resolve
 from thermoset.uniforms import Randomness, stream
@@ -146,12 +146,12 @@ def _check_law(score: Score, logits: Floats, labels: Ints, temperature: float, d
         sets = model.predict_set(logits[fresh])
         hits += int(np.count_nonzero(sets[np.arange(len(fresh)), labels[fresh]]))
     behind = int(model.calibration_.pool_sizes()[0])  # fewer where a part of the rows completes the score
-    n, m, k = behind + 1, _EVALUATION, conformal_rank(behind, _ALPHA)
-    mean, variance = m * k / n, m * k * (n - k) * (n + m) / (n * n * (n + 1))
-    z = (hits - _SPLITS * mean) / math.sqrt(_SPLITS * variance)
+    law = coverage_law(behind, _EVALUATION, _ALPHA)
+    z = (hits - _SPLITS * law.mean()) / math.sqrt(_SPLITS * law.var())
     if z < -_SIGMAS or (distinct and z > _SIGMAS):
         raise InputError(
-            f"score {score.name!r} at T = {temperature:g} covers {hits / (_SPLITS * m):.3f} where {k / n:.3f} was "
+            f"score {score.name!r} at T = {temperature:g} covers {hits / (_SPLITS * _EVALUATION):.3f} where "
+            f"{law.mean() / _EVALUATION:.3f} was "
             f"promised, {abs(z):.0f} standard deviations off. It must always give the same value for the same row."
         )
     return hits

@@ -8,7 +8,7 @@ import pytest
 from conftest import REAL
 from thermoset import Logits, TwoTemperaturePredictor
 from thermoset.conformal import ConformalClassifier
-from thermoset.conformal.checks import warn_of_missed_classes
+from thermoset.conformal.calibration_scores import warn_of_missed_classes
 from thermoset.errors import CoverageWarning
 
 

@@ -8,7 +8,7 @@ import pytest
 import thermoset as ts
 from law import generated
 from parts import require
-from thermoset.conformal.checks import mostly_missed
+from thermoset.conformal.calibration_scores import mostly_missed
 
 NAMES = ("ant", "bee", "cow")
 ROWS = ts.Logits(*generated(1200, 3, signal=1.0), NAMES)

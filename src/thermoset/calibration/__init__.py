@@ -1,42 +1,8 @@
-"""Calibration: one temperature, and where that is not enough, a correction of classes and a map of the confidence."""
+"""Calibration: one temperature, and where that is not enough, a correction of classes and a map of the confidence.
 
-from thermoset.calibration.calibrator import CalibratedSoftmax, Calibration, CalibrationStep, Calibrator, calibrate
-from thermoset.calibration.classes import ClassCorrection
-from thermoset.calibration.confidence import ConfidenceMap, top_odds
-from thermoset.calibration.temperature import (
-    T_MAX,
-    T_MIN,
-    TemperatureScaler,
-    block_probabilities,
-    confidence_at,
-    confidences_at,
-    fit_ece,
-    fit_nll,
-    label_logits,
-    probabilities,
-    warn_of_zero_labels,
-    zero_labels,
-)
+Names load when they are first used; `__init__.pyi` lists them.
+"""
 
-__all__ = [
-    "T_MAX",
-    "T_MIN",
-    "CalibratedSoftmax",
-    "Calibration",
-    "CalibrationStep",
-    "Calibrator",
-    "ClassCorrection",
-    "ConfidenceMap",
-    "TemperatureScaler",
-    "block_probabilities",
-    "calibrate",
-    "confidence_at",
-    "confidences_at",
-    "fit_ece",
-    "fit_nll",
-    "label_logits",
-    "probabilities",
-    "top_odds",
-    "warn_of_zero_labels",
-    "zero_labels",
-]
+from lazy_loader import attach_stub as _attach_stub
+
+__getattr__, __dir__, __all__ = _attach_stub(__name__, __file__)

@@ -168,11 +168,8 @@ def _fit(features: Floats, y: Floats, strength: float) -> Floats:
 
     n_slopes = features.shape[1] - 1
     identity = np.array([0.0, *[1.0] * n_slopes])
-    pull = np.eye(1 + n_slopes)
-    for j in range(1, n_slopes):
-        apart = np.zeros(1 + n_slopes)
-        apart[j], apart[j + 1] = 1.0, -1.0
-        pull += np.outer(apart, apart)
+    apart = np.diff(np.eye(1 + n_slopes)[1:], axis=0)  # neighbouring slopes
+    pull = np.eye(1 + n_slopes) + apart.T @ apart
 
     def look(x: Floats) -> tuple[float, Floats]:
         g, away = (features * x).sum(axis=1), x - identity

@@ -135,9 +135,8 @@ def fit_nll(data: Logits) -> Fit:
         kept = np.flatnonzero(~zero)
         data, labels = data.take(kept), labels[kept]
         seen = LabelLogits(seen.own[kept], seen.top[kept], seen.uneven[kept])
-    if not np.any(seen.own < seen.top) and np.any(
-        seen.uneven
-    ):  # sharper is better without end; else every T is as good
+    # Where all labels are on top, sharper is better without end, unless no logits differ and every T is as good.
+    if not np.any(seen.own < seen.top) and np.any(seen.uneven):
         return Fit(T_MIN, _moments(data, labels, 1.0 / T_MIN).loss, 1)
     start, warm_steps = 1.0, 0
     if len(data) > 4 * _WARM_START_ROWS:

@@ -8,8 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.arrays import Bools, Ints, Pairs
-from thermoset.conformal.calibration_scores import CalibrationScores, row_thresholds
-from thermoset.conformal.checks import check_weightable, fitted_groups, mostly_missed, shortage
+from thermoset.conformal.calibration_scores import (
+    CalibrationScores,
+    check_weightable,
+    fitted_groups,
+    mostly_missed,
+    row_thresholds,
+    shortage,
+)
 from thermoset.conformal.groupings import GroupingLike, text_of
 from thermoset.conformal.recipe import Recipe, labels_in, learn_from_some, user_labels
 from thermoset.conformal.scoring import Scoring, label_scores, predict_sets, predict_sizes, undecided_rows

@@ -6,9 +6,9 @@ the others keep the exact law.
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -247,8 +247,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 _LEARNING = 1 / 5  # of the rows, where no others are at hand
 
 
-@dataclass(frozen=True, eq=False)
-class Learned:
+class Learned(NamedTuple):
     """A recipe whose score is complete, and the rows that are left to set thresholds: all if None.
 
     `absent` are the classes without any of the `seen` rows that a prior was estimated from.
@@ -256,7 +255,7 @@ class Learned:
 
     recipe: Recipe
     rows: Ints | None = None
-    absent: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    absent: Ints = np.empty(0, dtype=np.int64)
     seen: int = 0
 
     def announce(self, data: Logits, stacklevel: int = 3) -> tuple[Recipe, Ints | None]:
@@ -282,7 +281,7 @@ def learn_from_some(recipe: Recipe, data: Logits) -> Learned:
             f"{recipe.score.name!r} with grouping={recipe.grouping!r} sets a fifth of the rows aside to learn from, "
             f"which {len(data)} row(s) do not have. Add rows."
         )
-    return replace(learn_from(recipe, data.take(np.sort(some))), rows=rest)
+    return learn_from(recipe, data.take(np.sort(some)))._replace(rows=rest)
 
 
 def learn_from(recipe: Recipe, data: Logits) -> Learned:
@@ -291,7 +290,7 @@ def learn_from(recipe: Recipe, data: Logits) -> Learned:
     learned = Learned(recipe)
     if score.learns:
         absent = np.flatnonzero(np.bincount(labels, minlength=data.n_classes) == 0)
-        score, learned = score.learn(labels, data.n_classes), replace(learned, absent=absent, seen=len(labels))
+        score, learned = score.learn(labels, data.n_classes), learned._replace(absent=absent, seen=len(labels))
     if recipe.needs_limits:
         if tops_of(data) is not None:
             raise InputError(
@@ -302,7 +301,7 @@ def learn_from(recipe: Recipe, data: Logits) -> Learned:
 
         limits = rank_limits(label_ranks(data, labels), labels, data.n_classes, recipe.alpha)
         score = RankLimited(score, tuple(limits.tolist()))
-    return replace(learned, recipe=recipe.change(method=score))
+    return learned._replace(recipe=recipe.change(method=score))
 
 
 def rank_limits(ranks: Ints, labels: Ints, n_classes: int, alpha: Alpha) -> Ints:

@@ -103,6 +103,14 @@ def _block_ranks(block: Block, labels: Ints) -> Ints:
     return ranks
 
 
+def block_parts(block: Block, gaps: Floats, labels: Ints, temperatures: Floats) -> tuple[Ints, Floats, Floats, Floats]:
+    """What the scores of labels need: rank from 0, gap of the label and of the second class, `kernels.label_parts`."""
+    ranks, parts = _block_ranks(block, labels), np.empty((4, len(temperatures), len(block)))
+    kernels.label_parts(gaps, ranks, temperatures, np.empty(gaps.shape[1]), parts)
+    second = gaps[:, 1].copy() if gaps.shape[1] > 1 else np.full(len(block), -np.inf)
+    return ranks, gaps[np.arange(len(block)), ranks], second, parts
+
+
 def label_scores(source: Source, labels: Ints, score: Score, temperatures: Any, randomness: Randomness) -> Pairs:
     """Score of each row's own label at every temperature, (T, n); rows are sorted once for all of them.
 
@@ -123,12 +131,9 @@ def label_scores(source: Source, labels: Ints, score: Score, temperatures: Any, 
 def _block_label_scores(
     block: Block, labels: Ints, randomness: Randomness, score: Score, temperatures: Floats
 ) -> Floats:
-    rows, gaps, n = as_float64(block), gaps_of(sort_ascending(block)), len(block)
-    ranks, own = _block_ranks(block, labels), as_int64(labels)
-    parts, values = np.empty((4, len(temperatures), n)), np.empty((2, len(temperatures), n))
-    kernels.label_parts(gaps, ranks, temperatures, np.empty(gaps.shape[1]), parts)
-    gap = rows[np.arange(n), own] - rows.max(axis=1)
-    second = gaps[:, 1].copy() if gaps.shape[1] > 1 else np.full(n, -np.inf)
+    gaps, n = gaps_of(sort_ascending(block)), len(block)
+    ranks, gap, second, parts = block_parts(block, gaps, labels, temperatures)
+    values = np.empty((2, len(temperatures), n))
     u, terms_of, every = randomness.block(gaps), np.empty((4, n)), np.arange(n)
     numbers = every.astype(np.int32)[None]
     for j, temperature in enumerate(temperatures.tolist()):
@@ -136,7 +141,7 @@ def _block_label_scores(
         kernels.label_terms(score.terms, at, ranks, gap, second, mine, terms_of)
         kernels.trial_values(score.terms, terms_of, numbers, u[None], values[0, j : j + 1])
         kernels.label_ties(score.terms, at, ranks, gap, second, mine, every, u, values[1, j])
-    values[0] += score.offsets(block.shape[1])[own]
+    values[0] += score.offsets(block.shape[1])[labels]
     return values
 
 

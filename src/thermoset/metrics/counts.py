@@ -226,8 +226,7 @@ def avg_gap(gaps: ArrayLike) -> Floats:
     >>> avg_gap([0.25, 0.5, float("nan")]).tolist()
     0.375
     """
-    array = _check_classes(gaps, "gaps", "Pass what coverage_gaps returns.")
-    return _extreme_means(array, array.shape[-1], smallest=True)
+    return _extreme_means(gaps, "gaps", "Pass what coverage_gaps returns.", MOST_ROWS, smallest=True)
 
 
 def top_gap(gaps: ArrayLike, n_classes: int) -> Floats:
@@ -241,9 +240,8 @@ def top_gap(gaps: ArrayLike, n_classes: int) -> Floats:
     >>> top_gap([[0.0] * 37 + [0.25, 0.75, 0.5]], n_classes=40).tolist()
     [0.625]
     """
-    array = _check_classes(gaps, "gaps", "Pass what coverage_gaps returns.")
-    classes = whole_number(n_classes, "n_classes", 1, MOST_ROWS, "Pass the number of columns.")
-    return _extreme_means(array, n_top_classes(classes), smallest=False)
+    count = n_top_classes(whole_number(n_classes, "n_classes", 1, MOST_ROWS, "Pass the number of columns."))
+    return _extreme_means(gaps, "gaps", "Pass what coverage_gaps returns.", count, smallest=False)
 
 
 def worst_tenth(coverage: ArrayLike, n_classes: int) -> Floats:
@@ -256,9 +254,8 @@ def worst_tenth(coverage: ArrayLike, n_classes: int) -> Floats:
     >>> worst_tenth([[0.9] * 17 + [0.75, 0.25, 0.8]], n_classes=20).tolist()
     [0.5]
     """
-    array = _check_classes(coverage, "coverage", "Pass hits / rows of each class.")
-    classes = whole_number(n_classes, "n_classes", 1, MOST_ROWS, "Pass the number of columns.")
-    return _extreme_means(array, n_worst_classes(classes), smallest=True)
+    count = n_worst_classes(whole_number(n_classes, "n_classes", 1, MOST_ROWS, "Pass the number of columns."))
+    return _extreme_means(coverage, "coverage", "Pass hits / rows of each class.", count, smallest=True)
 
 
 def n_top_classes(n_classes: int) -> int:
@@ -271,16 +268,8 @@ def n_worst_classes(n_classes: int) -> int:
     return max(round(n_classes / 10), 1)
 
 
-def _extreme_means(values: Floats, count: int, *, smallest: bool) -> Floats:
+def _extreme_means(values: ArrayLike, name: str, remedy: str, count: int, *, smallest: bool) -> Floats:
     """Mean of the `count` smallest or largest numbers from 0 to 1 along the last axis, but for NaN."""
-    out, work = np.empty(values.shape[:-1]), np.empty((2, values.shape[-1]))
-    flat, counts = as_float64(values.reshape(-1, values.shape[-1])), np.empty(kernels.N_COUNTS, dtype=np.int64)
-    kernels.extreme_means(flat, count, smallest, work, counts, out.reshape(-1))
-    return out
-
-
-def _check_classes(values: ArrayLike, name: str, remedy: str) -> Floats:
-    """Numbers from 0 to 1, or NaN, with classes on the last axis."""
     array = as_array(values, name)
     if array.ndim == 0 or array.shape[-1] == 0 or array.dtype.kind not in "fiu":
         raise InputError(
@@ -290,7 +279,10 @@ def _check_classes(values: ArrayLike, name: str, remedy: str) -> Floats:
     bad = (numbers < 0) | (numbers > 1)
     if bad.any():
         raise InputError(f"{name} must be from 0 to 1; got {numbers[bad][0]:.6g}. {remedy}")
-    return numbers
+    out, work = np.empty(numbers.shape[:-1]), np.empty((2, numbers.shape[-1]))
+    flat, counts = as_float64(numbers.reshape(-1, numbers.shape[-1])), np.empty(kernels.N_COUNTS, dtype=np.int64)
+    kernels.extreme_means(flat, count, smallest, work, counts, out.reshape(-1))
+    return out
 
 
 # --- coverage of parts of the rows --------------------------------------------------------------------------------

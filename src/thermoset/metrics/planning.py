@@ -6,13 +6,14 @@ P(Bin(m, e) <= x) is at most 1 - confidence (see `thermoset.decisions`).
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from scipy.special import betainc, betaincc, ndtri
 
-from thermoset.arrays import Floats, Ints
+from thermoset.arrays import Bools, Floats, Ints
 from thermoset.bounds import MOST_ROWS, exact_number, whole_number
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
@@ -106,12 +107,8 @@ def read_error(answer: object) -> Fraction:
 def most_errors(answered: Ints, error: Fraction, delta: Fraction) -> Ints:
     """The most errors with which so many answered rows pass the test, -1 where even none are too many."""
     m, bound, level = np.asarray(answered, dtype=np.int64), float(error), float(delta)
-    fewest, most = np.full(m.shape, -1, dtype=np.int64), np.ceil(m * bound).astype(np.int64)
-    while np.any(most - fewest > 1):  # fewest passes, most does not
-        middle = (fewest + most) // 2
-        good = at_most(np.maximum(middle, 0), m, bound) <= level
-        fewest, most = np.where(good, middle, fewest), np.where(good, most, middle)
-    return fewest
+    none, many = np.full(m.shape, -1, dtype=np.int64), np.ceil(m * bound).astype(np.int64)
+    return _bisect(none, many, lambda errors: at_most(np.maximum(errors, 0), m, bound) <= level)[0]
 
 
 def at_most(errors: Ints, answered: Ints, risk: float) -> Floats:
@@ -124,22 +121,22 @@ def fewest_answers(error: Fraction, delta: Fraction) -> int:
     return math.ceil(math.log(delta) / math.log1p(-float(error)))
 
 
-def answers_for(error: Fraction, risk: float, delta: Fraction, power: float = _POWER) -> int | None:
-    """Smallest number of answered rows from which on a model with this risk passes with this power.
+def answers_for(error: Fraction, risk: float, delta: Fraction) -> int | None:
+    """Smallest number of answered rows from which on a model with this risk passes with probability 0.8.
 
     The power is a saw: with one row more, and no error more allowed, it falls. None where no number is enough.
     """
     bound = float(error)
     if risk >= bound:
         return None
-    spread = -ndtri(float(delta)) * math.sqrt(bound * (1 - bound)) + ndtri(power) * math.sqrt(risk * (1 - risk))
+    spread = -ndtri(float(delta)) * math.sqrt(bound * (1 - bound)) + ndtri(_POWER) * math.sqrt(risk * (1 - risk))
     about = (spread / (bound - risk)) ** 2  # by the normal law, which is enough where errors are many
     teeth = math.ceil(3 * bound * about) + 20
     if teeth > _MOST_TEETH:
         return math.ceil(about)
     first = _first_to_pass(np.arange(teeth + 1), error, delta)
     chance = at_most(np.arange(teeth), first[1:] - 1, risk)  # at the end of each tooth, where the power is least
-    return int(first[np.flatnonzero(chance < power).max(initial=-1) + 1])
+    return int(first[np.flatnonzero(chance < _POWER).max(initial=-1) + 1])
 
 
 def _first_to_pass(errors: Ints, error: Fraction, delta: Fraction) -> Ints:
@@ -148,11 +145,16 @@ def _first_to_pass(errors: Ints, error: Fraction, delta: Fraction) -> Ints:
     fails, passes = errors.copy(), np.ceil((errors + 1) / bound).astype(np.int64)
     while np.any(short := at_most(errors, passes, bound) > level):
         passes = np.where(short, 2 * passes, passes)
-    while np.any(passes - fails > 1):
-        middle = (fails + passes) // 2
-        good = at_most(errors, middle, bound) <= level
-        fails, passes = np.where(good, fails, middle), np.where(good, middle, passes)
-    return passes
+    return _bisect(fails, passes, lambda answered: at_most(errors, answered, bound) > level)[1]
+
+
+def _bisect(low: Ints, high: Ints, is_low: Callable[[Ints], Bools]) -> tuple[Ints, Ints]:
+    """The last numbers that are low, and the next ones, from two ends of each search."""
+    while np.any(high - low > 1):
+        middle = (low + high) // 2
+        below = is_low(middle)
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return low, high
 
 
 # ---- coverage --------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from thermoset.bounds import checked_temperature
 from thermoset.calibration import warn_of_zero_labels, zero_labels
 from thermoset.calibration.calibrator import Calibration, calibrate, checked_calibration
 from thermoset.calibration.confidence import top_odds
-from thermoset.conformal.checks import check_weightable, fitted_groups, warn_of_missed_classes
+from thermoset.conformal.calibration_scores import check_weightable, fitted_groups, warn_of_missed_classes
 from thermoset.conformal.classifier import ConformalClassifier
 from thermoset.conformal.recipe import Recipe, learn_from
 from thermoset.data import Logits, split_indices

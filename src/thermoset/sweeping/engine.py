@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset import kernels
-from thermoset.arrays import Block, Bools, Counts, Floats, Ints, Keys, Pairs, as_float64, as_floats, as_int64, pairs
+from thermoset.arrays import Block, Bools, Counts, Floats, Ints, Keys, Pairs, as_floats, as_int64, pairs
 from thermoset.conformal.groupings import Grouping, rank_table
+from thermoset.conformal.scoring import block_parts
 from thermoset.levels import Alpha, conformal_rank
 from thermoset.rows import Progress, SortedRows, Sorter, Spills, map_rows, row_array, run_tasks, sum_rows
 from thermoset.scores import Score, stack_terms
@@ -104,12 +105,7 @@ def label_parts(
 def _parts_of_block(
     block: Block, numbers: range, labels: Ints, sorter: Sorter, temperatures: Floats
 ) -> tuple[Ints, Floats, Floats, Floats]:
-    gaps, rows, n = sorter.gaps(numbers.start, block), as_float64(block), len(block)
-    ranks, parts = np.empty(n, dtype=np.int64), np.empty((4, len(temperatures), n))
-    kernels.rank_labels(rows, as_int64(labels), ranks)
-    kernels.label_parts(gaps, ranks, temperatures, np.empty(gaps.shape[1]), parts)
-    second = gaps[:, 1] if gaps.shape[1] > 1 else np.full(n, -np.inf)
-    return ranks, gaps[np.arange(n), ranks], second, parts
+    return block_parts(block, sorter.gaps(numbers.start, block), labels, temperatures)
 
 
 # ---- trials ----------------------------------------------------------------------------------------------------------
