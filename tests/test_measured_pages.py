@@ -42,6 +42,13 @@ def test_the_readme_has_no_speed_that_no_command_writes():
     assert re.findall(speeds, by_hand) == []
 
 
+def test_the_readme_compares_with_the_versions_that_are_measured():
+    pins = "\n".join(path.read_text(encoding="utf-8").lower() for path in (ROOT / "benchmarks" / "peers").glob("*.txt"))
+    compared = re.findall(r"\[(\w+)\]\(https://github.com/[^)]+\) ([\d.]+) \|", README)
+    assert [name for name, _ in compared] == ["MAPIE", "TorchCP", "crepes"]
+    assert [name for name, version in compared if f"{name.lower()}=={version}." not in pins] == []
+
+
 @complete
 def test_every_library_was_asked_for_everything():
     jobs = {job: {one["library"] for one in PEERS["results"] if one["job"] == job} for job in COMPARED}
