@@ -62,8 +62,8 @@ class MissingExtraError(ImportError):
 def install_command(extra: str) -> str:
     """What installs the packages of an extra, wherever thermoset itself came from: a clone, a wheel, an index.
 
-    >>> install_command("zarr")
-    "pip install 'zarr>=3.0'"
+    >>> install_command("hdf5")
+    "pip install 'h5py>=3.11'"
     """
     from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415 - rarely needed
 

@@ -193,6 +193,7 @@ def test_saved_predictor_decides_the_same(predictor, fresh, tmp_path):
         ("claim.rows", 5),
         ("claim.errors", 4000),
         ("claim.level", 99),
+        ("risk", lambda risk: [-1e-9, *risk[1:]]),
     ],
 )
 def test_damaged_answers_are_refused(field, value, tmp_path):
@@ -205,7 +206,7 @@ def test_damaged_answers_are_refused(field, value, tmp_path):
     *outer, last = field.split(".")
     for name in outer:
         place = place[name]
-    place[last] = value
+    place[last] = value(place[last]) if callable(value) else value
     content["checksum"] = ""
     try:
         sealed = checksum_of(msgspec.json.decode(json.dumps(content), type=Document))

@@ -314,6 +314,18 @@ def test_what_is_gone_damaged_or_out_of_date_is_made_again(predictor, shards, tm
     assert content(out) == content(tmp_path / "whole")
 
 
+@pytest.mark.parametrize("size", [-1, 2**53, 2**63 - 1])
+def test_a_manifest_with_sizes_that_cannot_be_is_not_believed(predictor, shards, tmp_path, size):
+    out = tmp_path / "out"
+    whole = predict_shards(predictor, shards, out, kind="csv")
+    manifest = json.loads((out / MANIFEST).read_text())
+    manifest["shards"][0]["sizes"][0][0] = size
+    (out / MANIFEST).write_text(json.dumps(manifest))
+    done = predict_shards(predictor, shards, out, kind="csv", resume=True)
+    assert done.found == 0
+    assert done.sizes.tolist() == whole.sizes.tolist()
+
+
 def test_a_journal_that_is_torn_anywhere_keeps_its_whole_lines(predictor, shards, tmp_path):
     whole, half = tmp_path / "whole", stopped(predictor, shards, tmp_path / "half", 2)
     predict_shards(predictor, shards, whole, kind="csv")

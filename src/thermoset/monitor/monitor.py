@@ -19,7 +19,15 @@ from thermoset.data.top_k import tops_of
 from thermoset.errors import InputError
 from thermoset.io.files import as_path, locked_file
 from thermoset.monitor.prometheus import prometheus_text
-from thermoset.monitor.state import BatchRows, MonitorState, Reference, read_state, row_identities, write_state
+from thermoset.monitor.state import (
+    LEAST_DELTA,
+    BatchRows,
+    MonitorState,
+    Reference,
+    read_state,
+    row_identities,
+    write_state,
+)
 from thermoset.monitor.status import MonitorStatus, PartKind, summarize
 from thermoset.predictor.leakage import find_leakage
 from thermoset.predictor.sets import ANSWER, RowSets
@@ -32,7 +40,6 @@ if TYPE_CHECKING:
 
 DELTA = 0.01
 RUN_LENGTH = 1_000_000
-_LEAST_DELTA = 1e-90
 _LONGEST_NAME = 200
 _PATIENCE = 60.0  # seconds to wait for another process that holds the same state
 _BUSY = "another process has been using this state for more than a minute. Try again when it has finished."
@@ -77,7 +84,7 @@ class Monitor:
     def __init__(
         self, predictor: "TwoTemperaturePredictor", *, delta: float = DELTA, run_length: int | None = RUN_LENGTH
     ) -> None:
-        delta = real_number(delta, "delta", _LEAST_DELTA, 0.5, f"a number from {_LEAST_DELTA:g} to 0.5", "Try 0.01.")
+        delta = real_number(delta, "delta", LEAST_DELTA, 0.5, f"a number from {LEAST_DELTA:g} to 0.5", "Try 0.01.")
         if run_length is not None:
             advice = "Use None to switch change detectors off."
             run_length = whole_number(run_length, "run_length", 1, MOST_ROWS, advice)
@@ -98,7 +105,7 @@ class Monitor:
         """Read what `save` wrote, for the predictor it belongs to."""
         monitor: Monitor = object.__new__(cls)
         monitor._watch(predictor)
-        monitor.state = read_state(path, monitor._reference.predictor)
+        monitor.state = read_state(path, monitor._reference)
         return monitor
 
     def save(self, path: str | os.PathLike[str]) -> None:

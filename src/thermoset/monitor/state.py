@@ -7,14 +7,16 @@ all of them together; docs/evidence.md explains how.
 
 import hashlib
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
 from thermoset.arrays import Bools, Floats, Ints, Keys
+from thermoset.bounds import MOST_ROWS
 from thermoset.conformal.groupings import NULL_GROUP
 from thermoset.data.row_keys import KEY_BITS
 from thermoset.errors import InputError
@@ -24,6 +26,7 @@ from thermoset.levels import conformal_rank
 from thermoset.monitor.evidence import (
     SHARE_OVER,
     SHARE_UNDER,
+    Count,
     CoverageTest,
     EProcess,
     HitLaw,
@@ -41,6 +44,8 @@ from thermoset.quoting import quoted
 
 SHARE = 1 / 8
 """Of delta, for parts, for set sizes and for confidence, each."""
+
+LEAST_DELTA = 1e-90
 
 SKETCH = 8
 """Rows of each batch that are remembered: those with the smallest keys, which are any rows."""
@@ -200,9 +205,15 @@ class PartCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     kind: PartKind
     names: tuple[str, ...]
-    rows: tuple[int, ...]
-    hits: tuple[int, ...]
+    rows: tuple[Count, ...]
+    hits: tuple[Count, ...]
     peaks: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        n_names = len(self.rows) if self.kind == "group" else 0
+        whole = len(self.rows) == len(self.hits) == len(self.peaks) and len(set(self.names)) == len(self.names)
+        if not whole or len(self.names) != n_names or any(h > n for h, n in zip(self.hits, self.rows, strict=True)):
+            raise ValueError("parts must have rows, at most as many hits, and evidence, and groups names")
 
     def after(self, batch: BatchRows, new: Bools, reference: Reference) -> "PartCounts":
         """The counts with those labels of a batch that are new."""
@@ -227,10 +238,19 @@ class StoredBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array
 
     record: BatchRecord
     digest: str
-    sketch: tuple[int, ...]
+    sketch: tuple[Annotated[int, msgspec.Meta(ge=0, lt=1 << KEY_BITS)], ...]
     labels_of: bytes = b""
     audited: int = 0
     errors: int = 0
+
+    def __post_init__(self) -> None:
+        one = self.record
+        whole = 0 < one.rows <= MOST_ROWS and 0 <= one.empty <= one.rows and 0 <= one.answered <= one.rows
+        for some in (one.hits, one.correct):  # of labelled rows that are not answered alone
+            whole &= 0 <= some <= one.labelled <= one.rows - one.answered
+        whole &= 0 <= self.errors <= self.audited <= one.answered
+        if not whole or len(self.labels_of) not in (0, -(-one.rows // 8)):
+            raise ValueError("the counts of a batch must be those of its rows")
 
     @property
     def labelled(self) -> Bools:
@@ -267,8 +287,8 @@ class MonitorState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     schema: int = 1
     version: str
     predictor: str
-    delta: float
-    run_length: int | None
+    delta: Annotated[float, msgspec.Meta(ge=LEAST_DELTA, le=0.5)]
+    run_length: Annotated[int, msgspec.Meta(ge=1, le=MOST_ROWS)] | None
     coverage: CoverageTest | None
     joint: float | None
     size: RankTest | None
@@ -348,7 +368,8 @@ class MonitorState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
                 f"this batch has {has}, but earlier batches had {had}. Pass groups with every batch, or with none."
             )
         digest = batch.digest
-        place = next((i for i, known in enumerate(self.batches) if known.digest == digest), None)
+        known = [(one.digest, one.record.rows) for one in self.batches]
+        place = known.index((digest, len(batch.label))) if (digest, len(batch.label)) in known else None
         state = self if place is not None else self._with_batch(batch)
         place = len(self.batches) if place is None else place
         new = (batch.label >= 0) & ~state.batches[place].labelled
@@ -393,7 +414,8 @@ class MonitorState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         known = reference.parts(batch.part_kind)
         zeros = (0,) * len(known.pools)
         others = new & ~batch.answered
-        parts = (self.parts or PartCounts(batch.part_kind, (), zeros, zeros, zeros)).after(batch, others, reference)
+        begun = PartCounts(batch.part_kind, batch.groups[: len(zeros)], zeros, zeros, zeros)
+        parts = (self.parts or begun).after(batch, others, reference)
         joint, own = self.joint, known.promised
         if joint is not None:
             rows, hits = (np.array(column)[: len(own)][own] for column in (parts.rows, parts.hits))
@@ -430,11 +452,41 @@ def write_state(path: FilePath, state: MonitorState) -> None:
     write_sealed(path, state, indent=-1)
 
 
-def read_state(path: FilePath, predictor: str) -> MonitorState:
-    """Read the state of a monitor of the predictor with this checksum, or refuse it."""
-    requirement = "it is for another predictor, or for this one before it was recalibrated. Name another file"
+def read_state(path: FilePath, reference: Reference) -> MonitorState:
+    """Read the state of a monitor of a predictor, or refuse it."""
     remedy = "Restore a backup of the file, or name another file to start a new state."
     name = "a state of a monitor"
     return read_sealed(
-        path, MonitorState, name, 2**30, lambda state: [(state.predictor != predictor, requirement)], remedy, exact=True
+        path, MonitorState, name, 2**30, lambda state: _cross_checks(state, reference), remedy, exact=True
     )
+
+
+def _cross_checks(state: MonitorState, reference: Reference) -> Iterator[tuple[bool, str]]:
+    yield (
+        state.predictor != reference.predictor,
+        "it is for another predictor, or for this one before it was recalibrated. Name another file",
+    )
+    begun = MonitorState.start(reference, state.version, state.delta, state.run_length)
+    yield _plan_of(state) != _plan_of(begun), "its tests must be those of the predictor"
+    parts, last = state.parts, len(state.batches) - 1
+    if parts is not None:
+        allowed = {reference.part_kind(False)} if reference.own_laws else {"class", "group"}
+        known = len(reference.parts(parts.kind).pools) if parts.kind in allowed else -1
+        more = parts.kind == "group" and len(parts.rows) > known >= 0
+        yield len(parts.rows) != known and not more, "its parts must be those of the predictor"
+    places = [*state.crossed.values(), *(place for many in state.changes.values() for place in many)]
+    yield not all(0 <= place <= last for place in places), "alarms must be those of its batches"
+    labelled = sum(one.labelled for one in state.records)
+    if labelled:
+        latest = state.records[-1]
+        yield None in (latest.coverage_low, latest.coverage_high), "the coverage of labelled rows must have an interval"
+    of_coverage = {"under", "over", "parts"} & {*state.crossed, *state.changes}
+    yield bool(of_coverage) and not labelled, "alarms about coverage must be those of labelled rows"
+
+
+def _plan_of(state: MonitorState) -> tuple[object, ...]:
+    """What never changes about the tests of a state."""
+    tests = [(name, test.run_length, round(test.log_bar, 6)) for name, test in state.processes.items()]
+    counted = [None if test is None else test.reference for test in (state.size, state.confidence)]
+    law = None if state.coverage is None else state.coverage.law
+    return tests, counted, law, state.joint is None, state.answer_bound

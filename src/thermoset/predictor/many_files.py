@@ -12,17 +12,17 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from thermoset._version import __version__
-from thermoset.bounds import bytes_of
+from thermoset.bounds import MOST_ROWS, bytes_of
 from thermoset.data import Logits
 from thermoset.data.labels import checked_weights
-from thermoset.data.top_k import TopLogits
+from thermoset.data.top_k import MOST_CLASSES, TopLogits
 from thermoset.errors import InputError
 from thermoset.io import PREDICTION_SUFFIXES, found_shards, open_blocks, open_predictions, read_values
 from thermoset.io.files import FilePath, as_path, check_folder, errors_about, lock, need, read_at_most, write_whole
@@ -40,6 +40,9 @@ MANIFEST = "_manifest.json"
 """What was predicted, by what and from what; there when everything is finished."""
 JOURNAL = "_unfinished.journal"
 """What is finished so far; there until everything is."""
+
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_ROWS)]
 
 
 @dataclass(frozen=True)
@@ -101,9 +104,9 @@ class ShardDone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     input_modified_ns: int
     output: str
     output_bytes: int
-    rows: int
-    sizes: tuple[tuple[int, int], ...]
-    undecided: int
+    rows: _Count
+    sizes: tuple[tuple[Annotated[int, msgspec.Meta(ge=0, le=MOST_CLASSES)], _Count], ...]
+    undecided: _Count
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -253,7 +256,7 @@ def _finished_shards(
         raise InputError(f"{folder}: contains predictions of an earlier run. Resume it, or name another folder.")
     known, done = {job.output: job for job in jobs}, dict[str, ShardDone]()
     for line in read_at_most(record, 2**32).splitlines():
-        with suppress(msgspec.DecodeError, UnicodeDecodeError):  # a line that was torn when a run was killed
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # torn when a run was killed
             part = msgspec.json.decode(line, type=Manifest)
             _check_same(folder, part, asked, known)
             done |= {one.output: one for one in part.shards if _is_current(known[one.output], one)}

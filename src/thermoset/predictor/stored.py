@@ -186,6 +186,7 @@ class StoredAnswers(Stored, frozen=True, kw_only=True):
         yield not counted, "answers must count the conformal rows"
         descend = self.start < len(at) and np.all(np.diff(at) < 0) and {len(self.share), len(self.risk)} == {len(at)}
         yield not descend, "answers must have descending thresholds, each with a share and a risk"
+        yield min(*self.share, *self.risk, 0.0) < 0, "shares and risks of answers must not be negative"
         among = {self.claim.threshold, float(self.claim.below)} <= {*at.tolist(), np.inf, -np.inf}
         yield not among, "the thresholds of the claim must be among those of answers"
         yield from self.claim.cross_checks()
