@@ -177,8 +177,9 @@ def claims(name: str, n_rows: int, draws: int, prefer: str = "protect", method: 
             singles.append(actual.size / min(of.size for one, of in single if one.met))
     means = [np.mean(values) if values else np.nan for values in (sizes, price, singles)]
     return (
-        f"{method}, {prefer}: claimed in {claimed} of {draws} ({short} short of rows), true {true}; {means[0]:.2f} labels, "
-        f"{means[1]:.2f} of hindsight (largest {max(price, default=np.nan):.2f}), {means[2]:.2f} of the smallest kind"
+        f"{method}, {prefer}: claimed in {claimed} of {draws} ({short} short of rows), true {true}; "
+        f"{means[0]:.2f} labels, {means[1]:.2f} of hindsight (largest {max(price, default=np.nan):.2f}), "
+        f"{means[2]:.2f} of the smallest kind"
     )
 
 
