@@ -72,7 +72,8 @@ def main() -> None:
     use_threads(settings.threads)
     where = machine(settings.threads, _VERSIONS)
     console = Console(width=max(Console().width, 130))
-    console.print(", ".join(f"{key} {value}" for key, value in where.items()), highlight=False)
+    shown = {key: value for key, value in where.items() if key != "versions"} | where["versions"]
+    console.print(", ".join(f"{key} {value}" for key, value in shown.items()), highlight=False)
     start = time.perf_counter()
     tables = []
     for name in arguments.names or (pages.NEEDED if arguments.page else _BENCHMARKS):

@@ -95,9 +95,9 @@ def truth(everyone: ts.Logits, sets: ts.ConformalClassifier) -> Truth:
     places: list[Any] = [(k + 0.5) / 8 for k in range(8)] if sets.recipe.uses_u else [None]
     hit, size = np.zeros(n), 0.0
     for u in places:
-        made = sets.predict_set(everyone, u=None if u is None else np.full(n, u))
-        hit += made[np.arange(n), y] / len(places)
-        size += made.sum() / n / len(places)
+        included = sets.predict_set(everyone, u=None if u is None else np.full(n, u))
+        hit += included[np.arange(n), y] / len(places)
+        size += included.sum() / n / len(places)
     counts = np.bincount(y, minlength=everyone.n_classes)
     classes = np.bincount(y, hit, minlength=everyone.n_classes)[counts > 0] / counts[counts > 0]
     return Truth(size, float(hit.mean()), classes, float(np.sort(classes)[: tenth_of(len(classes))].mean()))
@@ -135,8 +135,8 @@ class Draw(NamedTuple):
     def sets(self, choice: Choice) -> ts.ConformalClassifier:
         """The sets of a choice, made as a predictor makes them."""
         calibration, conformal = self.split(choice.prefer)
-        made = ts.ConformalClassifier.of(choice.setting.change(alpha=choice.alpha)).fit(conformal)
-        return made if choice.setting.alpha == choice.alpha else made.tighten(choice.setting.alpha, calibration)
+        sets = ts.ConformalClassifier.of(choice.setting.change(alpha=choice.alpha)).fit(conformal)
+        return sets if choice.setting.alpha == choice.alpha else sets.tighten(choice.setting.alpha, calibration)
 
     def judged(self, prefer: str, method: str = "auto") -> tuple[Choice, Truth]:
         """A choice and its truth."""
@@ -153,32 +153,33 @@ def hindsight(name: str, target: float) -> float:
         low, high = 0.0, 1 - target + 0.3  # levels: the strictest reaches the target, the laxest does not
         for _ in range(10):
             level = (low + high) / 2
-            found = truth(everyone, ts.ConformalClassifier("lac", f"{level:.6f}", temperature).fit(everyone))
-            low, high = (level, high) if found.worst >= target else (low, level)
+            actual = truth(everyone, ts.ConformalClassifier("lac", f"{level:.6f}", temperature).fit(everyone))
+            low, high = (level, high) if actual.worst >= target else (low, level)
         sizes.append(truth(everyone, ts.ConformalClassifier("lac", f"{low:.6f}", temperature).fit(everyone)).size)
     return min(sizes)
 
 
 def claims(name: str, n_rows: int, draws: int, prefer: str = "protect", method: str = "auto") -> str:
     """Claims made and true, and their price."""
-    made = true = short = 0
+    claimed = true = short = 0
     sizes, price, singles = [], [], []
     for t in range(draws):
         draw = Draw.of(name, n_rows, t)
-        choice, found = draw.judged(prefer, method)
+        choice, actual = draw.judged(prefer, method)
         short += choice.claim is not None and not choice.claim.enough_rows
         if not choice.met:
             continue
-        made, true = made + 1, true + (found.worst >= (choice.target or 0))
-        sizes.append(found.size)
-        price.append(found.size / hindsight(name, choice.target or 0))
+        claimed, true = claimed + 1, true + (actual.worst >= (choice.target or 0))
+        sizes.append(actual.size)
+        price.append(actual.size / hindsight(name, choice.target or 0))
         if method == "auto" and t < 6:
             single = [draw.judged(prefer, one) for one in ("lac", "raps", "aps", "saps")]
-            singles.append(found.size / min(of.size for one, of in single if one.met))
+            singles.append(actual.size / min(of.size for one, of in single if one.met))
     means = [np.mean(values) if values else np.nan for values in (sizes, price, singles)]
     return (
-        f"{method}, {prefer}: made {made} of {draws} ({short} short of rows), true {true}; {means[0]:.2f} labels, "
-        f"{means[1]:.2f} of hindsight (largest {max(price, default=np.nan):.2f}), {means[2]:.2f} of the smallest kind"
+        f"{method}, {prefer}: claimed in {claimed} of {draws} ({short} short of rows), true {true}; "
+        f"{means[0]:.2f} labels, {means[1]:.2f} of hindsight (largest {max(price, default=np.nan):.2f}), "
+        f"{means[2]:.2f} of the smallest kind"
     )
 
 
@@ -189,12 +190,12 @@ def intervals(name: str, n_rows: int, draws: int) -> str:
         held: dict[str, list[bool]] = {"size": [], "class gap": [], "worst tenth": [], "tenth not below": []}
         for t in range(draws):
             draw = Draw.of(name, n_rows, t)
-            choice, found = draw.judged(prefer, method)
+            choice, actual = draw.judged(prefer, method)
             at = choice.outlook
-            held["size"].append(at.size_ends[0] <= found.size <= at.size_ends[1])
+            held["size"].append(at.size_ends[0] <= actual.size <= at.size_ends[1])
             if at.worst_tenth_ends is not None:
-                held["worst tenth"].append(at.worst_tenth_ends[0] <= found.worst <= at.worst_tenth_ends[1])
-                held["tenth not below"].append(at.worst_tenth_ends[0] <= found.worst)
+                held["worst tenth"].append(at.worst_tenth_ends[0] <= actual.worst <= at.worst_tenth_ends[1])
+                held["tenth not below"].append(at.worst_tenth_ends[0] <= actual.worst)
             if at.class_gap_ends is not None:
                 exact = truth(draw.everyone, ts.ConformalClassifier.of(at.setting).fit(draw.everyone))
                 gap = float(np.sqrt(np.mean((exact.classes - exact.coverage) ** 2)))
@@ -209,12 +210,12 @@ def even(name: str, n_rows: int, draws: int) -> str:
     anything, kinds = 0, dict[str, int]()
     for t in range(draws):
         draw = Draw.of(name, n_rows, t)
-        choice, found = draw.judged("even")
+        choice, actual = draw.judged("even")
         conformal = draw.split("even")[1]
         rivals = {key: truth(draw.everyone, ts.ConformalClassifier.of(of).fit(conformal)) for key, of in RIVALS.items()}
         rivals["RAPS even"] = draw.judged("even", "raps")[1]
         better = [
-            key for key, of in rivals.items() if of.size < 0.97 * found.size and of.unevenness <= found.unevenness
+            key for key, of in rivals.items() if of.size < 0.97 * actual.size and of.unevenness <= actual.unevenness
         ]
         anything += bool(better)
         kinds[choice.setting.kind] = kinds.get(choice.setting.kind, 0) + 1
@@ -239,10 +240,10 @@ def offers(name: str, n_rows: int, draws: int) -> str:
     for t in range(draws):
         draw = Draw.of(name, n_rows, t)
         offer = next((at for at in draw.choice("small").frontier if at.name == "prefer protect"), None)
-        choice, found = draw.judged("protect")
+        choice, actual = draw.judged("protect")
         unsaid += (offer is not None) != choice.met
         if offer is not None and choice.met:
-            pairs.append((offer.size / found.size, (offer.worst_tenth or 0) - found.worst))
+            pairs.append((offer.size / actual.size, (offer.worst_tenth or 0) - actual.worst))
     if not pairs:
         return f"offers: none, {unsaid} of {draws} that disagree"
     ratio, apart = np.array(pairs).T
@@ -257,11 +258,13 @@ def seeds(name: str, n_rows: int, draws: int) -> str:
     ratios = []
     for t in range(max(draws // 5, 1)):
         draw, sizes = Draw.of(name, n_rows, t), dict[str, list[float]](auto=[], raps=[])
-        for method, found in sizes.items():
+        for method, values in sizes.items():
             for seed in range(8):
-                made = ts.TwoTemperaturePredictor(method, prefer="even", calibration="temperature", random_state=seed)
-                found.append(float(made.fit(draw.rows).set_sizes(draw.everyone).mean()))
-        ratios.append([max(found) / min(found) for found in sizes.values()])
+                predictor = ts.TwoTemperaturePredictor(
+                    method, prefer="even", calibration="temperature", random_state=seed
+                )
+                values.append(float(predictor.fit(draw.rows).set_sizes(draw.everyone).mean()))
+        ratios.append([max(values) / min(values) for values in sizes.values()])
     auto, raps = np.mean(ratios, axis=0)
     worst = np.max(ratios, axis=0)
     return f"seeds: auto {auto:.2f} (at most {worst[0]:.2f}), RAPS {raps:.2f} (at most {worst[1]:.2f})"
@@ -297,27 +300,27 @@ KINDS = {
 def lines(kind: str, cells: list[tuple[str, int]], draws: int, prefer: str, method: str) -> Iterator[str]:
     """One line for each population and number of rows."""
     for name, n_rows in cells:
-        asked = {"prefer": prefer, "method": method} if kind == "claims" else {}
-        yield f"{name}, {n_rows:,} rows: {KINDS[kind](name, n_rows, draws, **asked)}"
+        options = {"prefer": prefer, "method": method} if kind == "claims" else {}
+        yield f"{name}, {n_rows:,} rows: {KINDS[kind](name, n_rows, draws, **options)}"
 
 
 def _run() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.choices", description=__doc__, formatter_class=Raw)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.choices", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument("cells", nargs="+", help=f"NAME:ROWS; names: {', '.join([*FILES, 'glyphs', *GENERATED])}")
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--prefer", default="protect", help="for claims")
     parser.add_argument("--method", default="auto", help="for claims")
-    asked = parser.parse_args()
-    cells = [(name, int(rows)) for name, rows in (cell.split(":") for cell in asked.cells)]
+    arguments = parser.parse_args()
+    cells = [(name, int(rows)) for name, rows in (cell.split(":") for cell in arguments.cells)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rows drawn with replacement repeat, and unmet claims are counted
-        for line in lines(asked.kind, cells, asked.draws, asked.prefer, asked.method):
+        for line in lines(arguments.kind, cells, arguments.draws, arguments.prefer, arguments.method):
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
 
-
-Raw = argparse.RawDescriptionHelpFormatter
 
 if __name__ == "__main__":
     _run()

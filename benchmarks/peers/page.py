@@ -123,7 +123,7 @@ def _machine(machine: dict[str, Any]) -> dict[str, str]:
 
 def _ahead(results: Sequence[Result]) -> str:
     """Where another library needs less, or has smaller sets at no less coverage."""
-    lines = [f"- {title}: {_listed(less)}" for title, less in ahead(results)]
+    lines = [f"- {title}: {_listed(less)}".replace("*", r"\*") for title, less in ahead(results)]
     lines += [
         f"- smaller {one.job} at no less coverage: {one.library} ({one.details['size']:.2f} labels, "
         f"{one.details['coverage']:.4f} covered)"
