@@ -33,28 +33,8 @@ from thermoset.plots.theory_figures import (
 )
 
 __all__ = [
-    "COLOURS",
-    "bound_figure",
-    "choice_figure",
-    "figure",
-    "frontier_figure",
-    "inline",
-    "last_index_figure",
-    "margins_figure",
-    "plot_bound",
-    "plot_bound_share",
-    "plot_by_score",
-    "plot_choice",
-    "plot_class_coverage",
-    "plot_class_gap",
-    "plot_confidence",
-    "plot_frontier",
-    "plot_reliability",
-    "plot_size_gap",
-    "plot_size_slopes",
-    "plot_sweep",
-    "score_looks",
-    "share_figure",
-    "slopes_figure",
-    "sweep_figure",
-]
+    "COLOURS", "bound_figure", "choice_figure", "figure", "frontier_figure", "inline", "last_index_figure",
+    "margins_figure", "plot_bound", "plot_bound_share", "plot_by_score", "plot_choice", "plot_class_coverage",
+    "plot_class_gap", "plot_confidence", "plot_frontier", "plot_reliability", "plot_size_gap", "plot_size_slopes",
+    "plot_sweep", "score_looks", "share_figure", "slopes_figure", "sweep_figure",
+]  # fmt: skip

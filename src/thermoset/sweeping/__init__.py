@@ -35,19 +35,9 @@ from thermoset.sweeping.protocol import (
 from thermoset.sweeping.result import Sweep, mean_over_trials, median_of_means, place_of, standard_error
 
 __all__ = [
-    "DEFAULT_GRID",
-    "MOST_TRIALS",
-    "PAPER_GRID",
-    "Protocol",
-    "Sweep",
-    "Trial",
-    "draw_trial",
-    "mean_over_trials",
-    "median_of_means",
-    "standard_error",
-    "sweep",
-    "temperature_grid",
-]
+    "DEFAULT_GRID", "MOST_TRIALS", "PAPER_GRID", "Protocol", "Sweep", "Trial", "draw_trial", "mean_over_trials",
+    "median_of_means", "standard_error", "sweep", "temperature_grid",
+]  # fmt: skip
 
 MOST_TRIALS = 100_000
 

@@ -236,7 +236,7 @@ def _compared_cell(
     return Cell(*place, value, error, trials, printed.value, printed.source, printed.note, definition, agrees)
 
 
-def table_cells(found: Measured, pair: Pair | None, settings: Settings) -> Iterator[Cell]:
+def table_cells(measured: Measured, pair: Pair | None, settings: Settings) -> Iterator[Cell]:
     """Tables 1 and 2, those of the appendix, and AvgCovGap, by our conventions and by those nearest to the tables.
 
     Ours ("exact"): empty sets allowed, gaps of each trial, T* of each trial's calibration rows. Nearest ("published"):
@@ -244,20 +244,20 @@ def table_cells(found: Measured, pair: Pair | None, settings: Settings) -> Itera
     MarCovGap is that of the mean coverage, TopCovGap that of class coverages pooled over trials; T* is the printed one.
     """
     n = settings.trials
-    for name, value in (("top1", found.top1), ("top5", found.top5)):
+    for name, value in (("top1", measured.top1), ("top5", measured.top5)):
         yield _compared_cell(pair, Place("exact", name), value, 0.0, n)
-    for name, values in (("temperature_ece", found.trial_ece), ("temperature_nll", found.trial_nll)):
+    for name, values in (("temperature_ece", measured.trial_ece), ("temperature_nll", measured.trial_nll)):
         # the printed one is one fit: allowed is the spread of single fits, not that of their mean
         spread = float(np.std(values, ddof=1)) * math.sqrt(1 + _MEDIAN**2 / n)
         known = float(median_of_means(values)), float(standard_error(values)), n
         yield _compared_cell(pair, Place("exact", name), *known, spread)
     settings_of_tables = list(itertools.product(settings.cp_percents, enumerate(settings.alphas)))
     for cp, (a, alpha) in settings_of_tables:
-        parts = ("before", found.before[cp]), ("after", found.after[cp])
+        parts = ("before", measured.before[cp]), ("after", measured.after[cp])
         for (at, part), (m, method), metric in itertools.product(parts, enumerate(METHODS), SHOWN):
             yield cell_of_trials(pair, Place("exact", metric, method, at, alpha, cp), part.of(metric)[m, a])
     for cp, (a, alpha) in settings_of_tables:
-        for at, part in (("before", found.before[cp]), ("after", found.printed[cp])):
+        for at, part in (("before", measured.before[cp]), ("after", measured.printed[cp])):
             for method, m in (("lac", 0), ("aps", 1), ("raps", 3)):
                 where = method, at, alpha, cp
                 size, coverage = part.of("avg_size")[m, a], part.of("marginal_coverage")[m, a]

@@ -134,7 +134,7 @@ def _within(values: Floats, limit: float) -> Change:
 class _View(NamedTuple):
     """A file as claims look at it, at one level and one size of the conformal set."""
 
-    found: Measured
+    measured: Measured
     settings: Settings
     alpha: float
     cp: int
@@ -142,15 +142,15 @@ class _View(NamedTuple):
     def before_and_after(self, metric: str, alpha: float | None = None, cp: int | None = None) -> tuple[Floats, Floats]:
         """A metric at T = 1 and at T*: (methods, trials) each."""
         a, size = self.settings.alphas.index(alpha or self.alpha), cp or self.cp
-        return self.found.before[size].of(metric)[:, a], self.found.after[size].of(metric)[:, a]
+        return self.measured.before[size].of(metric)[:, a], self.measured.after[size].of(metric)[:, a]
 
     def curve(self, metric: str, method: str) -> Floats:
         """A metric over the temperatures of the grid, (temperatures, trials)."""
-        return self.found.curves[self.cp].of_trials(metric, method, self.alpha)
+        return self.measured.curves[self.cp].of_trials(metric, method, self.alpha)
 
 
 def check_claims(
-    found: Measured,
+    measured: Measured,
     comparison: RuleComparison,
     differences: Sequence[SizeDifferences],
     quantiles: QuantileSamples,
@@ -162,10 +162,10 @@ def check_claims(
     def add(findings: Iterable[Finding], alpha: float | None = None, cp: int | None = None) -> None:
         claims.extend(Claim(text, where, shown, _decide(facts), alpha, cp) for text, where, shown, facts in findings)
 
-    main = _View(found, settings, *settings.main)
-    add(_of_temperatures(found))
+    main = _View(measured, settings, *settings.main)
+    add(_of_temperatures(measured))
     for alpha, cp in itertools.product(settings.alphas, settings.cp_percents):
-        here = _View(found, settings, alpha, cp)
+        here = _View(measured, settings, alpha, cp)
         add((*_scaling(here), *_of_lac(here), *_curves(here)), alpha, cp)
     if len(settings.cp_percents) > 1:
         for alpha in settings.alphas:
@@ -173,22 +173,22 @@ def check_claims(
     if len(settings.alphas) > 1:
         for cp in settings.cp_percents:
             add(_levels(main._replace(cp=cp)), None, cp)
-    add(_few_shrink(differences if found.ece > 1 else ()), main.alpha, main.cp)
+    add(_few_shrink(differences if measured.ece > 1 else ()), main.alpha, main.cp)
     add(_single_trials(main, comparison.single_trials), main.alpha, main.cp)
     add(_one_quantile_row(quantiles), main.alpha)
     add(_against_mondrian(main, comparison), main.alpha, main.cp)
     return tuple(claims)
 
 
-def _of_temperatures(found: Measured) -> Iterator[Finding]:
+def _of_temperatures(measured: Measured) -> Iterator[Finding]:
     """T* by NLL and by ECE, and above 1."""
-    apart, ece = found.trial_nll / found.trial_ece - 1, _change(found.trial_ece)
+    apart, ece = measured.trial_nll / measured.trial_ece - 1, _change(measured.trial_ece)
     far = f"{apart.mean():+.1%} ± {float(standard_error(apart)):.1%}"
-    shown = f"{found.trial_nll.mean():.3f} by NLL, {ece.gain:.3f} by ECE: {far}"
+    shown = f"{measured.trial_nll.mean():.3f} by NLL, {ece.gain:.3f} by ECE: {far}"
     text = f"T* by NLL is close to T* by ECE (within {_CLOSE:.0%})"
     yield text, "Section 3.1, appendix B.3", shown, [_within(apart, _CLOSE)]
     shown = f"T* by ECE {ece.gain:.3f} ± {ece.error:.3f}, mean over trials"
-    yield "T* is above 1: the network is overconfident", "Section 3.2", shown, [_change(found.trial_ece - 1)]
+    yield "T* is above 1: the network is overconfident", "Section 3.2", shown, [_change(measured.trial_ece - 1)]
 
 
 def _scaling(here: _View) -> Iterator[Finding]:
@@ -200,7 +200,7 @@ def _scaling(here: _View) -> Iterator[Finding]:
     shown = f"coverage {min(means):.4f} to {max(means):.4f} over LAC, APS and RAPS at T = 1 and T*"
     yield text, "Section 3.2", shown, [_within(values - promised, _KEPT) for values in coverage]
     size, gap = here.before_and_after(_SIZE.name), here.before_and_after(_GAP.name)
-    over = here.found.ece > 1
+    over = here.measured.ece > 1
     way, sign, where = ("T* > 1, TS enlarges", 1, "3.2") if over else ("T* < 1, TS shrinks", -1, "4.2")
     for m, method in _ADAPTIVE.items():
         shown = f"{_SIZE.title} {size[0][m].mean():.2f} to {size[1][m].mean():.2f}"
@@ -252,7 +252,7 @@ def _curves(here: _View) -> Iterator[Finding]:
 
 def _shape(here: _View, metric: str, method: str, sign: int) -> tuple[str, bool | None]:
     """Whether a curve rises and falls (sign 1), or falls and rises (-1), and the change that contradicts it."""
-    values, t = here.curve(metric, method), here.found.curves[here.cp].temperatures
+    values, t = here.curve(metric, method), here.measured.curves[here.cp].temperatures
     shape, mean = rise_and_fall(sign * values), values.mean(axis=-1)
     digits = 2 if METRICS[metric].unit == "labels" else 3
     at = [f"{value:.{digits}f} at T = {where:g}" for value, where in zip(mean, t, strict=True)]
@@ -273,7 +273,7 @@ def _gap_correlation(here: _View, method: str) -> tuple[str, Evidence]:
     trials = np.arange(top.shape[1])
     left = np.array([alike(np.delete(trials, group)) for group in np.array_split(trials, min(10, len(trials)))])
     whole, error = alike(trials), float(np.sqrt((len(left) - 1) * np.var(left)))
-    t = here.found.curves[here.cp].temperatures
+    t = here.measured.curves[here.cp].temperatures
     lowest = [f"{t[part.mean(axis=-1).argmin()]:g}" for part in (top, mean)]
     shown = f"correlation {whole:.3f} ± {error:.3f}; least at T = {lowest[0]} and {lowest[1]}"
     return shown, [Change(whole - _ALIKE, error)]
@@ -341,7 +341,7 @@ def _one_quantile_row(samples: QuantileSamples) -> Iterator[Finding]:
 
 def _against_mondrian(here: _View, comparison: RuleComparison) -> Iterator[Finding]:
     """The temperature of appendix C and thresholds by class, of which the paper speaks where rows are few."""
-    evaluated = float(here.found.before[here.cp].counts.mean())  # rows of a class
+    evaluated = float(here.measured.before[here.cp].counts.mean())  # rows of a class
     rows = evaluated * here.cp / (100 - here.settings.calibration_percent - here.cp)
     cells = find_cells(comparison.cells, mode="exact", method="raps", cp_percent=here.cp)
     if rows >= _FEW_ROWS or not cells:  # the table has no other sizes of the conformal set
@@ -383,14 +383,14 @@ class FileNumber:
         return f"{self.file} (T* {self.temperature.gain:.2f}) {change}"
 
 
-def file_numbers(file: str, n_classes: int, found: Measured, settings: Settings) -> Iterator[FileNumber]:
+def file_numbers(file: str, n_classes: int, measured: Measured, settings: Settings) -> Iterator[FileNumber]:
     """A file's numbers; no peak where the size does not rise and fall."""
-    here, t_star = _View(found, settings, *settings.main), _change(found.trial_ece)
+    here, t_star = _View(measured, settings, *settings.main), _change(measured.trial_ece)
     size, gap = here.before_and_after(_SIZE.name), here.before_and_after(_GAP.name)
     for m, method in _ADAPTIVE.items():
         values = here.curve(_SIZE.name, method)
         if rise_and_fall(values).holds:
-            at = found.curves[here.cp].temperatures[values.argmax(axis=0)]
+            at = measured.curves[here.cp].temperatures[values.argmax(axis=0)]
             yield FileNumber(file, n_classes, method, "peak", t_star, _change(at))
         for metric, change in ((_SIZE, np.log(size[1][m] / size[0][m])), (_GAP, gap[0][m] - gap[1][m])):
             yield FileNumber(file, n_classes, method, metric.name, t_star, _change(change))

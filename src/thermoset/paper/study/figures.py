@@ -68,16 +68,16 @@ def captions(settings: Settings) -> dict[str, str]:
 
 def drawn_figures(data: Logits, study: PairStudy) -> Mapping[str, Callable[[], Figure]]:
     """The figures by name, each drawn when called for: at most one is in memory."""
-    found, settings = study.measured, study.settings
+    measured, settings = study.measured, study.settings
     alpha, _ = settings.main
-    curves = {f"curves-alpha-{level:g}": _curves_at(found, settings, level) for level in settings.alphas}
+    curves = {f"curves-alpha-{level:g}": _curves_at(measured, settings, level) for level in settings.alphas}
     rules = {"rules": lambda: _rules(study)} if study.comparison.cells else {}
     return {
         **curves,
         **rules,
-        "reliability": lambda: _reliability(found),
+        "reliability": lambda: _reliability(measured),
         "differences": lambda: _differences(study.differences),
-        "margins": lambda: plots.margins_figure(data, found.ece, alpha),
+        "margins": lambda: plots.margins_figure(data, measured.ece, alpha),
         "last-index": lambda: plots.last_index_figure(data, alpha),
         "bound": lambda: plots.bound_figure(data.n_classes),
         "bound-share": lambda: plots.share_figure(data, _TEMPERATURES),
@@ -94,9 +94,9 @@ def figure_1(studies: Sequence[PairStudy]) -> Figure:
     return _curves(_FIGURE_1, columns, alpha, f"alpha = {alpha:g}; CP {cp}%; {settings.trials} random splits")
 
 
-def _curves_at(found: Measured, settings: Settings, alpha: float) -> Callable[[], Figure]:
+def _curves_at(measured: Measured, settings: Settings, alpha: float) -> Callable[[], Figure]:
     """A column for each size of the conformal set, the same height along a row."""
-    columns = [(f"CP {cp}%", found, cp) for cp in settings.cp_percents]
+    columns = [(f"CP {cp}%", measured, cp) for cp in settings.cp_percents]
     below = f"alpha = {alpha:g}; {settings.trials} random splits"
     return lambda: _curves(_PANELS, columns, alpha, below, alike=True)
 
@@ -115,8 +115,8 @@ def _curves(
         row = panels[i * len(columns) : (i + 1) * len(columns)]
         label = METRICS[metric].title + _SYMBOLS.get(metric, "")
         centre = mean_over_trials if metric == "threshold" else median_of_means
-        for ax, (title, found, cp) in zip(row, columns, strict=True):
-            curves, marks = _at_level(found.curves[cp], alpha), {"T*": found.ece}
+        for ax, (title, measured, cp) in zip(row, columns, strict=True):
+            curves, marks = _at_level(measured.curves[cp], alpha), {"T*": measured.ece}
             plots.plot_sweep(curves, metric, ax=ax, ylabel=label, marks=marks, centre=centre)
             if i == 0:
                 ax.set_title(title, loc="left", fontsize="medium", parse_math=False)
@@ -147,12 +147,12 @@ def _legend_above(fig: Figure, ax: Axes) -> None:
     fig.legend(handles, labels, loc="outside upper left", ncols=len(labels), frameon=False)
 
 
-def _reliability(found: Measured) -> Figure:
+def _reliability(measured: Measured) -> Figure:
     """Diagrams above, rows in the bins below them; both as an average trial has them."""
     fig, panels = plots.figure(4, columns=2, heights=(1.0, 0.42), panel=(3.8, 3.2))
-    titles = "T = 1", f"T* (mean {found.trial_ece.mean():.3f})"
-    trials = min(len(found.trial_ece), 100)
-    for above, below, title, table in zip(panels[:2], panels[2:], titles, found.reliability, strict=True):
+    titles = "T = 1", f"T* (mean {measured.trial_ece.mean():.3f})"
+    trials = min(len(measured.trial_ece), 100)
+    for above, below, title, table in zip(panels[:2], panels[2:], titles, measured.reliability, strict=True):
         plots.plot_reliability(table, ax=above, title=title).legend_ = None  # one legend, outside
         above.set_xlabel("")
         plots.plot_confidence(replace(table, count=np.rint(table.count / trials).astype(np.int64)), ax=below)
@@ -160,7 +160,7 @@ def _reliability(found: Measured) -> Figure:
             below.bar_label(cast("BarContainer", bars), fmt="{:,.0f}", fontsize="x-small", padding=1)
     _same_height(panels[2:], 0.12)
     _legend_above(fig, panels[0])
-    rows = int(found.reliability[0].count.sum()) // trials
+    rows = int(measured.reliability[0].count.sum()) // trials
     note(fig, f"{rows:,} rows that T* was not fitted on, in each of {trials} random splits")
     return fig
 

@@ -96,14 +96,14 @@ def study_logits(
         )
     pair = recognise(name, top_k_accuracy(data.logits, labels, 1))
     printed = find_printed(pair, "temperature_ece")
-    found = measure(data, asked, None if printed is None else printed.value, tell)
-    comparison = compare(data, found, pair, asked, tell)
-    few = found.trial_ece[: few_trials(data, asked)]
+    measured = measure(data, asked, None if printed is None else printed.value, tell)
+    comparison = compare(data, measured, pair, asked, tell)
+    few = measured.trial_ece[: few_trials(data, asked)]
     differences = tuple(row_by_row.size_differences(data, method, few, asked) for method in ("aps", "raps"))
     tell()
     low = row_by_row.low_temperatures(data, asked)
     tell()
-    quantiles = quantile_samples(data, temperatures=(1.0, found.ece, 0.5, 2.0), alpha=alpha)
+    quantiles = quantile_samples(data, temperatures=(1.0, measured.ece, 0.5, 2.0), alpha=alpha)
     tell()
     return PairStudy(
         name=name,
@@ -111,13 +111,13 @@ def study_logits(
         n_rows=len(data),
         n_classes=data.n_classes,
         settings=asked,
-        measured=found,
-        cells=tuple(table_cells(found, pair, asked)),
+        measured=measured,
+        cells=tuple(table_cells(measured, pair, asked)),
         comparison=comparison,
         differences=differences,
         low=low,
         quantiles=quantiles,
-        bounds=row_by_row.margin_bounds(data, found.ece),
-        statements=row_by_row.check_statements(data, found.ece, alpha),
-        claims=check_claims(found, comparison, differences, quantiles, asked),
+        bounds=row_by_row.margin_bounds(data, measured.ece),
+        statements=row_by_row.check_statements(data, measured.ece, alpha),
+        claims=check_claims(measured, comparison, differences, quantiles, asked),
     )

@@ -217,24 +217,24 @@ def _in_trials(data: Logits, settings: Settings, trials: int, choose: Callable[[
     return found
 
 
-def chosen_rules(data: Logits, found: Measured, settings: Settings, few: int) -> Iterator[Rule]:
+def chosen_rules(data: Logits, measured: Measured, settings: Settings, few: int) -> Iterator[Rule]:
     """What every rule of `CHOOSERS` chooses in each trial; those that choose the score too have few trials."""
     alpha, _ = settings.main
     for name, chooser in CHOOSERS.items():
 
         def choose(t: int, rows: Ints, chooser: Callable[[CalibrationRows], Way] = chooser) -> Way:
-            return chooser(CalibrationRows(data.take(rows), alpha, float(found.trial_nll[t]), t))
+            return chooser(CalibrationRows(data.take(rows), alpha, float(measured.trial_nll[t]), t))
 
         trials = few if name[0] == "auto" else settings.trials
         yield Rule((name,), tuple(_in_trials(data, settings, trials, choose)))
 
 
-def our_choices(data: Logits, found: Measured, settings: Settings, trials: dict[str, int]) -> dict[str, Floats]:
+def our_choices(data: Logits, measured: Measured, settings: Settings, trials: dict[str, int]) -> dict[str, Floats]:
     """T-hat of RAPS as `tuning.choose` finds it on the calibration rows of so many trials for each preference."""
 
     def choose(t: int, rows: Ints) -> dict[str, float]:
         recipe = Recipe("raps", settings.main[0], random_state=t)
-        star = float(found.trial_nll[t])
+        star = float(measured.trial_nll[t])
         search = Search(calibration=data.take(rows), candidates=(recipe,), calibrated=star, n_conformal=len(rows))
         asked = [prefer for prefer, count in trials.items() if t < count]
         return {prefer: select(search, read_preference(prefer)).setting.temperature for prefer in asked}
@@ -282,7 +282,7 @@ def few_trials(data: Logits, settings: Settings) -> int:
     return min(settings.trials, max(affordable, _LEAST))
 
 
-def compare(data: Logits, found: Measured, pair: Pair | None, settings: Settings, tell: Tell) -> RuleComparison:
+def compare(data: Logits, measured: Measured, pair: Pair | None, settings: Settings, tell: Tell) -> RuleComparison:
     """Measure every rule at the sizes of the conformal set that the table has (as far as they were asked for)."""
     (alpha, middle), grid, few = settings.main, settings.grid(), few_trials(data, settings)
     scores = plain_aps_scores(data, grid)
@@ -290,17 +290,17 @@ def compare(data: Logits, found: Measured, pair: Pair | None, settings: Settings
     conf_ts_ = np.array([conf_ts(scores, rows, grid, alpha, t) for t, rows in drawn])
     rules = [at_temperatures("conf_ts", ("aps", "raps"), conf_ts_, alpha)]
     tell()
-    sizes = found.before[settings.cp_percents[0]].of("avg_size")[_RAPS, settings.alphas.index(alpha)]
+    sizes = measured.before[settings.cp_percents[0]].of("avg_size")[_RAPS, settings.alphas.index(alpha)]
     budget = f"size<={1.5 * float(sizes.mean()):.3g}"  # what RAPS has at T = 1, and half as many more
     searches = {"even": few, budget: few, _GAP_BUDGET: min(few, _GAP_SEARCHES)}
-    for prefer, chosen_ in our_choices(data, found, settings, searches).items():
+    for prefer, chosen_ in our_choices(data, measured, settings, searches).items():
         rules.append(at_temperatures(f"choose {prefer}", ("raps",), chosen_, alpha))
     tell()
-    chosen = tuple(chosen_rules(data, found, settings, min(few, _JOINT_SEARCHES)))
+    chosen = tuple(chosen_rules(data, measured, settings, min(few, _JOINT_SEARCHES)))
     ones = np.ones(settings.trials)
-    rules += [*chosen, stricter("T*", ("lac",), found.trial_ece, alpha), stricter("T = 1", METHODS, ones, alpha)]
+    rules += [*chosen, stricter("T*", ("lac",), measured.trial_ece, alpha), stricter("T = 1", METHODS, ones, alpha)]
     tell()
-    known = {"T = 1": ones, "T*": found.trial_ece}
+    known = {"T = 1": ones, "T*": measured.trial_ece}
     temperatures = {(method, name): of_trials for name, of_trials in known.items() for method in METHODS}
     temperatures.update({name: rule.temperatures for rule in rules for name in rule.names})
     cells: list[Cell] = []
@@ -309,7 +309,7 @@ def compare(data: Logits, found: Measured, pair: Pair | None, settings: Settings
         curves[cp] = calibration_curves(data, settings, cp, ("aps", "raps"), alpha)
         t_hat = temperatures["raps", f"t_hat, CP {cp}%"] = least_gap(curves[cp], "raps")
         tell()
-        cells.extend(_fixed_cells(found, pair, settings, cp))
+        cells.extend(_fixed_cells(measured, pair, settings, cp))
         for rule in (*rules, at_temperatures("t_hat", ("raps",), t_hat, alpha)):
             cells.extend(rule_cells(data, pair, settings, cp, rule))
     for cp in curves:
@@ -328,12 +328,14 @@ def _infinite_share(data: Logits, settings: Settings, cp: int) -> float:
     return float(np.mean([np.bincount(labels[one.conformal], minlength=data.n_classes) < needed for one in drawn]))
 
 
-def _fixed_cells(found: Measured, pair: Pair | None, settings: Settings, cp: int) -> Iterator[Cell]:
+def _fixed_cells(measured: Measured, pair: Pair | None, settings: Settings, cp: int) -> Iterator[Cell]:
     """Each score at T = 1 and at T*; RAPS at T = 1 once more, which the T-hat printed of CIFAR-100 ResNet50 is."""
     alpha = settings.main[0]
     a = settings.alphas.index(alpha)
-    parts = [("exact", at, m, part) for m in METHODS for at, part in (("T = 1", found.before), ("T*", found.after))]
-    for mode, at, method, part in (*parts, ("published", "t_hat", "raps", found.before)):
+    parts = [
+        ("exact", at, m, part) for m in METHODS for at, part in (("T = 1", measured.before), ("T*", measured.after))
+    ]
+    for mode, at, method, part in (*parts, ("published", "t_hat", "raps", measured.before)):
         for metric in COMPARED:
             values = part[cp].of(metric)[METHODS.index(method), a]
             yield cell_of_trials(pair, Place(mode, metric, method, at, alpha, cp), values)

@@ -331,9 +331,9 @@ def _head(columns: Mapping[str, tuple[str, float, int]]) -> list[str]:
 def _bounds(studies: Sequence[PairStudy]) -> TextTable:
     lines = []
     for study in studies:
-        found = study.bounds
-        both = zip(found.bound, found.above_bound, found.sharp_bound, found.above_sharp_bound, strict=True)
-        for at, t, (b, above, sharp, rows) in zip(BOUNDS_AT, found.temperature, both, strict=True):
+        bounds = study.bounds
+        both = zip(bounds.bound, bounds.above_bound, bounds.sharp_bound, bounds.above_sharp_bound, strict=True)
+        for at, t, (b, above, sharp, rows) in zip(BOUNDS_AT, bounds.temperature, both, strict=True):
             numbers = f"{t:.3f}", f"{b:.2f}", f"{above:.1%}", f"{sharp:.2f}", f"{rows:.1%}"
             lines.append((study.title, f"{study.n_classes:,}", at, *numbers))
     head = ("file", "classes", "at", "T", "b(T)", "margins above b(T)", "sharp b*(T)", "margins above b*(T)")
@@ -354,10 +354,10 @@ def _statements(studies: Sequence[PairStudy]) -> TextTable:
 def _quantiles(studies: Sequence[PairStudy]) -> TextTable:
     lines = []
     for study in studies:
-        found = study.quantiles
-        for i, (name, temperature) in enumerate(zip(QUANTILES_AT, found.temperature, strict=True)):
-            probs = " ".join(f"{p:.4e}" for p in found.top_probs[i])
-            at = f"{temperature:.3f}", f"{found.threshold[i]:.4f}", f"{found.margin[i]:.2f}"
+        samples = study.quantiles
+        for i, (name, temperature) in enumerate(zip(QUANTILES_AT, samples.temperature, strict=True)):
+            probs = " ".join(f"{p:.4e}" for p in samples.top_probs[i])
+            at = f"{temperature:.3f}", f"{samples.threshold[i]:.4f}", f"{samples.margin[i]:.2f}"
             lines.append((study.title, name, *at, probs, _printed_probs(study, name)))
     probs_at = "five largest probabilities at T = 1"
     head = ("file", "sample at", "T", "threshold", "margin", probs_at, "printed")
