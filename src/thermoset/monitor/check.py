@@ -255,11 +255,12 @@ def check_rows(
 ) -> CheckReport:
     """The same for the sets and the probabilities that a document gives to rows."""
     promise, bins, whole = Promise.of(inference), no_bins(data.n_classes, N_BINS), tops_of(data) is None
+    answered, rule = np.zeros(len(data), dtype=np.bool_), inference.document.answers
     flags = np.empty((2, len(data)), dtype=np.bool_)
     facts = RowFacts(np.empty(len(data), dtype=np.int64), *flags, *np.empty((3, len(data))))
     if whole:
         per_row, rows = [labels, inference.rows(data, None, weights)], inference.correct(data)
-        map_rows(rows, _facts_of_block, facts, per_row=per_row, fixed=[inference.softmax])
+        map_rows(rows, _facts_of_block, [*facts, answered], per_row=per_row, fixed=[inference.softmax])
         zero = partial(no_bins, data.n_classes, N_BINS)
         bins = BinCounts(*sum_rows(rows, _add_bins, zero, per_row=[labels], fixed=[inference.softmax]))
     else:  # sets by their bounds, probabilities as completed rows have them
@@ -271,10 +272,7 @@ def check_rows(
             sets = inference.sets(some, None, None if own is None else own[place])
             for column, part in zip(facts, RowFacts.of(sets, probs, labels[place]), strict=True):
                 column[place] = part
-    answered, rule = np.zeros(len(data), dtype=np.bool_), inference.document.answers
-    if rule is not None:
-        answered = np.asarray(inference.actions(data, None, weights) == ANSWER)
-    elif "answers" in fail_on:
+    if rule is None and "answers" in fail_on:
         raise InputError("fail_on='answers' needs a predictor with an answer rule. Fit it with answer=.")
     # Those that sets are for; a table needs rows.
     others = np.flatnonzero(np.ones_like(answered) if answered.all() else ~answered)
@@ -304,8 +302,9 @@ def _with_answers(report: CheckReport, facts: RowFacts, answered: Bools, bound: 
     return replace(report, calibration=calibration_check(facts), answers=answers)
 
 
-def _facts_of_block(block: Block, labels: Ints, sets: RowSets, softmax: CalibratedSoftmax) -> RowFacts:
-    return RowFacts.of(sets.decide(block)[0], softmax.of_block(block), labels)
+def _facts_of_block(block: Block, labels: Ints, rows: RowSets, softmax: CalibratedSoftmax) -> tuple[Any, ...]:
+    sets, actions = rows.decide(block)
+    return *RowFacts.of(sets, softmax.of_block(block), labels), actions == ANSWER
 
 
 def _add_bins(block: Block, bins: BinCounts, labels: Ints, softmax: CalibratedSoftmax) -> None:

@@ -231,16 +231,14 @@ class Monitor:
                 "sets and confidence would differ for that reason alone. Pass whole rows."
             )
         size, confidence = np.empty(len(data), dtype=np.int64), np.empty(len(data))
-        hit, correct = np.empty((2, len(data)), dtype=np.bool_)
+        hit, correct, answered = np.zeros((3, len(data)), dtype=np.bool_)
         if whole:
-            out, per_row = [size, hit, correct, confidence], [labels, inference.rows(data, ids)]
+            out, per_row = [size, hit, correct, confidence, answered], [labels, inference.rows(data, ids)]
             map_rows(inference.correct(data), _facts_of_block, out, per_row=per_row, fixed=[inference.softmax])
         else:
             size, hit, correct, confidence = _facts(inference.sets(data, ids), *inference.confidences(data), labels)
         kind, groups, part = self._parts(data, labels)
-        cuts, answered = document.confidence, np.zeros(len(data), dtype=np.bool_)
-        if inference.answers is not None:
-            answered = np.asarray(inference.actions(data, ids) == ANSWER)
+        cuts = document.confidence
         return BatchRows(
             name=name or f"batch {len(self.state.batches) + 1}",
             time=time,
@@ -277,6 +275,7 @@ def _facts(sets: Bools, likeliest: Ints, confidence: Floats, labels: Ints) -> tu
 
 
 def _facts_of_block(
-    block: Block, labels: Ints, sets: RowSets, softmax: CalibratedSoftmax
-) -> tuple[Ints, Bools, Bools, Floats]:
-    return _facts(sets.decide(block)[0], *softmax.top_of_block(block), labels)
+    block: Block, labels: Ints, rows: RowSets, softmax: CalibratedSoftmax
+) -> tuple[Ints, Bools, Bools, Floats, Bools]:
+    sets, actions = rows.decide(block)
+    return *_facts(sets, *softmax.top_of_block(block), labels), actions == ANSWER
