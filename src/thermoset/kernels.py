@@ -470,7 +470,7 @@ def tie_break(score: Terms, rank: int, own: float, log_own: float, log_left: flo
     return -log_left if u >= 1.0 else -log_add(log_left, log_own + math.log1p(-u))
 
 
-@inline
+@inner
 def tie_of(score: Terms, row: Row, rank: int, u: float) -> float:
     """The tie-break of the label at a rank that is filled."""
     log_own, log_left = tie_logs(score, row, rank)
@@ -478,39 +478,20 @@ def tie_of(score: Terms, row: Row, rank: int, u: float) -> float:
 
 
 @inline
-def crossing(score: Terms, row: Row, n: int, u: float, q: float) -> int:
-    """How many of the first n ranks have a value below q, or are below everything: gallop, then bisect."""
-    inside, outside, step = 0, n, 2
+def crossing(score: Terms, row: Row, first: int, n: int, u: float, q: float, tie: float, ties: bool) -> int:
+    """How many of the first n ranks, at least `first`, have a pair of at most (q, tie), or are below everything.
+
+    Without `ties`, those with a value below q. Gallop, then bisect.
+    """
+    inside, outside, step = first, n, 2
     while inside < outside:
         r = min(inside + step, outside) - 1 if step > 0 else (inside + outside) // 2
         v = value_at(score, line_at(score, row, r), u)
-        if v < q or v == -np.inf:
+        if v < q or v == -np.inf or (ties and v == q and tie_of(score, row, r, u) <= tie):
             inside, step = r + 1, 2 * step
         else:
             outside, step = r, 0
     return inside
-
-
-@inner
-def tied_crossing(score: Terms, row: Row, first: int, n: int, u: float, q: float, tie: float) -> int:
-    """How many of the first n ranks have a pair of at most (q, tie), of which `first` have a value below q."""
-    inside, outside, step = first, n, 1
-    while inside < outside:
-        r = min(inside + step, outside) - 1 if step > 0 else (inside + outside) // 2
-        if value_at(score, line_at(score, row, r), u) == q and tie_of(score, row, r, u) <= tie:
-            inside, step = r + 1, 2 * step
-        else:
-            outside, step = r, 0
-    return inside
-
-
-@inline
-def pair_crossing(score: Terms, row: Row, n: int, u: float, q: float, tie: float) -> int:
-    """How many of the first n ranks have a pair of at most (q, tie)."""
-    r = crossing(score, row, n, u, q)
-    if r < n and value_at(score, line_at(score, row, r), u) == q:
-        r = tied_crossing(score, row, r, n, u, q, tie)
-    return r
 
 
 @inline
@@ -850,7 +831,7 @@ def prefix_sizes(
                 out[level, i] = all_gaps.shape[1]
                 continue
             filled = extend_to(score, row, filled, u, q)
-            out[level, i] = pair_crossing(score, row, min(filled, row.n), u, q, tie)
+            out[level, i] = crossing(score, row, 0, min(filled, row.n), u, q, tie, True)
 
 
 @entry
@@ -1121,7 +1102,7 @@ def many_sizes(
 
     At most one label depends on u: the first that is outside at u = 1.
     """
-    r = tied_crossing(score, row, first, n, 1.0, q[ascending[0]], tie[ascending[0]])
+    r = crossing(score, row, first, n, 1.0, q[ascending[0]], tie[ascending[0]], True)
     at, end, log_own, log_left, last, fresh = Line(0.0, 0.0, 0.0, 0.0), 0.0, 0.0, np.nan, 0.0, True
     for k in range(u.shape[0]):
         t = ascending[k]
@@ -1216,7 +1197,7 @@ def count_sets(
                     least, most = thresholds[0, k, ascending[k, 0]], thresholds[0, k, ascending[k, trials - 1]]
                     filled = extend_to(score, row, filled, 0.0, most)
                     known = min(filled, row.n)
-                    first = crossing(score, row, known, 1.0, least)
+                    first = crossing(score, row, 0, known, 1.0, least, 0.0, False)
                     stop = first
                     while stop < known and stop - first <= _FEW:
                         at = line_at(score, row, stop)
@@ -1421,7 +1402,7 @@ def expected_sizes(
                     continue
                 filled = extend_to(score, row, filled, 0.0, q)
                 known = min(filled, row.n)
-                r = pair_crossing(score, row, known, 1.0, q, tie)
+                r = crossing(score, row, 0, known, 1.0, q, tie, True)
                 out[j, k, i] = r
                 if randomized and score.code != LAC and r < known:
                     at, log_own, log_left = line_at(score, row, r), 0.0, np.nan

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from thermoset.data.estimator import Estimator, fit_data, predict_data, remember
 from thermoset.data.guards import input_kind_of
 from thermoset.data.labels import conformal_weights
 from thermoset.errors import CoverageWarning, InputError
-from thermoset.levels import Alpha, conformal_rank, exact_level
+from thermoset.levels import Alpha
 from thermoset.scores import ScoreLike
 
 _BY_GROUP = "grouping='group'"
@@ -288,10 +289,8 @@ class ConformalClassifier(Estimator):
             )
         y, scoring = more.require_labels("tighten"), self.calibration_.scoring
         (own,) = label_scores(more, y, scoring.score, [scoring.temperature], scoring.randomness(u, len(more)))
-        pooled, level = np.concatenate([self.calibration_.scores, own]), exact_level(alpha)
-        k = conformal_rank(len(pooled), level)
-        stricter = np.sort(pooled)[k - 1] if k <= len(pooled) else complex(np.inf, np.inf)
-        self._set_thresholds(np.sort([self.thresholds_[0, 0], stricter])[1:, None])
+        pooled = replace(self.calibration_, scores=np.concatenate([self.calibration_.scores, own]))
+        self._set_thresholds(np.maximum(self.thresholds_, pooled.pooled_threshold(alpha)))
         self._tightened = True
         return self
 
