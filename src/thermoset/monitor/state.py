@@ -253,9 +253,7 @@ class StoredBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array
             whole &= 0 <= some <= one.labelled <= one.rows - one.answered
         whole &= 0 <= self.errors <= self.audited <= one.answered
         if not whole or len(self.labels_of) not in (0, -(-one.rows // 8)):
-            raise InputError(
-                "the counts of a batch must be those of its rows. Start a new state."
-            )  # also later, by labels
+            raise InputError("the counts of a batch must be those of its rows. Start a new state.")
 
     @property
     def labelled(self) -> Bools:
