@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import thermoset as ts
-from monitored import after, drawn, reference, started
+from monitored import after, drawn, reference, started, unlabelled
 from thermoset.monitor.state import read_state, write_state
 from thermoset.monitor.status import summarize
 
@@ -135,6 +135,14 @@ def test_a_batch_that_has_another_number_of_rows_is_another():
     forged = set_fields(state, **of_batch(state, record=replace(state.records[0], rows=120)))
     with pytest.raises(ts.InputError, match="already added"):
         after(forged, of, replace(rows, label=np.zeros(60, dtype=int)))
+
+
+def test_labels_that_contradict_a_state_are_refused():
+    of, rows = reference(), drawn(60, 1)
+    state = after(started(of), of, unlabelled(rows))
+    forged = set_fields(state, **of_batch(state, record=replace(state.records[0], answered=5)))
+    with pytest.raises(ts.InputError, match="counts of a batch"):
+        after(forged, of, rows)
 
 
 def test_a_million_rows_in_a_thousand_batches_stay_small(tmp_path):

@@ -213,7 +213,9 @@ class PartCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         n_names = len(self.rows) if self.kind == "group" else 0
         whole = len(self.rows) == len(self.hits) == len(self.peaks) and len(set(self.names)) == len(self.names)
         if not whole or len(self.names) != n_names or any(h > n for h, n in zip(self.hits, self.rows, strict=True)):
-            raise ValueError("parts must have rows, at most as many hits, and evidence, and groups names")
+            raise InputError(
+                "parts must have rows, at most as many hits, and evidence, and groups names. Start a new state."
+            )
 
     def after(self, batch: BatchRows, new: Bools, reference: Reference) -> "PartCounts":
         """The counts with those labels of a batch that are new."""
@@ -250,7 +252,7 @@ class StoredBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array
             whole &= 0 <= some <= one.labelled <= one.rows - one.answered
         whole &= 0 <= self.errors <= self.audited <= one.answered
         if not whole or len(self.labels_of) not in (0, -(-one.rows // 8)):
-            raise ValueError("the counts of a batch must be those of its rows")
+            raise InputError("the counts of a batch must be those of its rows. Start a new state.")
 
     @property
     def labelled(self) -> Bools:
