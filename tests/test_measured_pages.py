@@ -61,7 +61,7 @@ def test_every_library_was_asked_for_everything():
     assert jobs["installed"] == jobs["lines"] == makers | {"netcal", "probmetrics"}
     assert jobs["APS sets"] == makers - {"crepes"}
     assert {OURS, "scikit-learn", "probmetrics", "netcal", "torch LBFGS"} <= jobs["T*"]
-    assert {OURS, "MAPIE, top-label sigmoid", "netcal, beta"} <= jobs["ECE"] == jobs["log-loss"]
+    assert {OURS, "MAPIE, top-label sigmoid", "netcal, beta"} <= jobs["ECE"] == jobs["log-loss"] == jobs["confidence"]
     assert {OURS, "MAPIE, Holm (default)"} <= jobs["reviewed"]
     assert PEERS["plan"] == json.loads(json.dumps(vars(Plan())))
 
