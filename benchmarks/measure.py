@@ -31,6 +31,7 @@ __all__ = [
     "peak_above",
     "peak_memory",
     "use_threads",
+    "why_missing",
 ]
 
 ROOT = Path(__file__).parents[1]
@@ -72,12 +73,13 @@ def best_of(
     return {
         name: Timing(min(seconds), len(seconds), results[name])
         if seconds
-        else Timing(None, missing=_why(contenders[name]))
+        else Timing(None, missing=why_missing(contenders[name]))
         for name, seconds in times.items()
     }
 
 
-def _why(error: object) -> str:
+def why_missing(error: object) -> str:
+    """What a table says of a contender that could not be called."""
     if isinstance(error, ImportError):
         return f"not installed ({error})"
     return f"fails ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})"

@@ -12,7 +12,18 @@ from benchmarks import pages
 from benchmarks.measure import best_of
 from benchmarks.pages import between, write_between
 from benchmarks.peers import page
-from benchmarks.peers.results import COMPARED, OURS, Plan, Result, ahead, law_of_coverage, ratios, smaller_sets, times
+from benchmarks.peers.results import (
+    COMPARED,
+    DRAWN,
+    OURS,
+    Plan,
+    Result,
+    ahead,
+    law_of_coverage,
+    ratios,
+    smaller_sets,
+    times,
+)
 
 ROOT = Path(__file__).parents[1]
 MEASURED = ROOT / "benchmarks" / "peers" / "measured.json"
@@ -57,7 +68,7 @@ def test_every_library_was_asked_for_everything():
     assert jobs["installed"] == jobs["lines"] == makers | {"netcal", "probmetrics"}
     assert jobs["APS sets"] == makers - {"crepes"}
     assert {OURS, "scikit-learn", "probmetrics", "netcal", "torch LBFGS"} <= jobs["T*"]
-    assert {OURS, "MAPIE, top-label sigmoid", "netcal, beta"} <= jobs["ECE"] == jobs["log-loss"]
+    assert {OURS, "MAPIE, top-label sigmoid", "netcal, beta"} <= jobs["ECE"] == jobs["log-loss"] == jobs["confidence"]
     assert {OURS, "MAPIE, Holm (default)"} <= jobs["reviewed"]
     assert PEERS["plan"] == json.loads(json.dumps(vars(Plan())))
 
@@ -80,6 +91,14 @@ def test_a_section_without_measurements_is_left_out():
     results = [one for one in PEERS["results"] if one["job"] != "T*"]
     assert "## Fit a temperature" in page.markdown(PEERS)
     assert "## Fit a temperature" not in page.markdown({**PEERS, "results": results})
+
+
+def test_the_figure_has_a_panel_for_each_job_that_was_measured():
+    results = [Result(OURS, job, 2.0) for job in COMPARED] + [
+        Result("other", job, 3.0) for job in (*DRAWN[:4], "log-loss")
+    ]
+    titles = [ax.get_title(loc="left").lower() for ax in page.figure(results).axes]
+    assert [title for title in titles if title] == [COMPARED[job].lower() for job in DRAWN[:4]]
 
 
 @pytest.mark.parametrize(

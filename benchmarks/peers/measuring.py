@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import thermoset as ts
 from benchmarks import loops
-from benchmarks.measure import ROOT, Contender, best_of, from_child, network_logits, peak_above
+from benchmarks.measure import ROOT, Contender, best_of, from_child, network_logits, peak_above, why_missing
 from benchmarks.peers.answers import answered, cell_job
 from benchmarks.peers.libraries import CONFIDENCES, SETS, TEMPERATURES, Confidence, Model, Rows
 from benchmarks.peers.results import ALPHA, FULL, OURS, Plan, Result
@@ -145,7 +145,8 @@ def coverages(plan: Plan) -> Iterator[Result]:
             for temperature in plan.temperatures:
                 rows = logits / np.float32(temperature), labels
                 job = f"{method} at T = {temperature:g}"
-                yield _outcome(name, job, lambda build=build, rows=rows: _coverage(plan, build, rows), "coverage")
+                found = _attempt(lambda build=build, rows=rows: _coverage(plan, build, rows))
+                yield _result(name, job, found, "coverage")
 
 
 def _coverage(plan: Plan, build: Callable[[Rows, float], Model], rows: Rows) -> dict[str, float]:
@@ -165,9 +166,9 @@ def confidences(plan: Plan) -> Iterator[Result]:
     """ECE and log-loss of "the predicted label is right" on fresh rows, means over files, and seconds to fit."""
     files = [(np.asarray(data.logits, np.float32), data.require_labels("peers")) for data in data_files().values()]
     for name, build in CONFIDENCES.items():
-        found = _outcome(name, "ECE", lambda build=build: _judged_confidence(plan, build, files), "ECE")
-        yield found
-        yield Result(name, "log-loss", found.details.get("log-loss"), missing=found.missing)
+        found = _attempt(lambda build=build: _judged_confidence(plan, build, files))
+        for job in ("ECE", "log-loss", "confidence"):
+            yield _result(name, job, found if isinstance(found, Exception) else {job: found[job]}, job)
 
 
 def _judged_confidence(
@@ -184,7 +185,7 @@ def _judged_confidence(
             label, value = predict(logits[rest])
             values.append((*_calibration_errors(value, label == labels[rest]), seconds))
     ece, loss, seconds = np.mean(values, axis=0).tolist()
-    return {"ECE": ece, "log-loss": loss, "seconds": seconds}
+    return {"ECE": ece, "log-loss": loss, "confidence": seconds}
 
 
 def _calibration_errors(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> tuple[float, float]:
@@ -223,8 +224,10 @@ def sweeps(plan: Plan) -> Iterator[Result]:
 def installations(_: Plan) -> Iterator[Result]:
     """Bytes of a package with its dependencies, and its lines of Python."""
     for name, (package, module, extras) in _PACKAGES.items():
-        yield _outcome(name, "installed", lambda p=package, m=module, e=extras: _installed(p, m, e), "bytes")
-        yield _outcome(name, "lines", lambda m=module: {"lines": _lines(_folder(m))}, "lines")
+        found = _attempt(lambda package=package, module=module, extras=extras: _installed(package, module, extras))
+        yield _result(name, "installed", found, "bytes")
+        lines = _attempt(lambda module=module: {"lines": _lines(_folder(module))})
+        yield _result(name, "lines", lines, "lines")
 
 
 def _installed(package: str, module: str, extras: tuple[str, ...]) -> dict[str, float]:
@@ -345,9 +348,8 @@ def _attempt(build: Callable[[], Any]) -> Any:
         return error
 
 
-def _outcome(library: str, job: str, measure: Callable[[], dict[str, float]], value: str) -> Result:
+def _result(library: str, job: str, found: dict[str, float] | Exception, value: str) -> Result:
     """A record of several numbers, of which one is the result; or why there are none."""
-    found = _attempt(measure)
     if isinstance(found, Exception):
-        return Result(library, job, None, missing=best_of({library: found}, 1)[library].missing)
-    return Result(library, job, found.pop(value), found)
+        return Result(library, job, None, missing=why_missing(found))
+    return Result(library, job, found[value], {name: number for name, number in found.items() if name != value})

@@ -133,7 +133,7 @@ def _ahead(results: Sequence[Result]) -> str:
 
 
 def _listed(pairs: Sequence[tuple[str, float]]) -> str:
-    return ", ".join(f"{name} {times(ratio)}" for name, ratio in pairs)
+    return "; ".join(f"{name} {times(ratio)}" for name, ratio in pairs)
 
 
 def _in_words(results: Sequence[Result]) -> str:
@@ -154,9 +154,9 @@ def _temperatures(results: Sequence[Result]) -> str:
 
 
 def _confidences(results: Sequence[Result]) -> str:
-    losses = {one.library: one for one in of_job(results, "log-loss")}
+    losses, fits = ({one.library: one for one in of_job(results, job)} for job in ("log-loss", "confidence"))
     rows = [
-        [one.library, f"{one.value:.4f}", f"{losses[one.library].value:.4f}", _digits(one.details["seconds"])]
+        [one.library, f"{one.value:.4f}", f"{losses[one.library].value:.4f}", _digits(fits[one.library].value)]
         if one.value is not None
         else [one.library, one.missing, "", ""]
         for one in of_job(results, "ECE")
