@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -29,20 +29,25 @@ from thermoset.monitor.state import (
     write_state,
 )
 from thermoset.monitor.status import MonitorStatus, PartKind, summarize
+from thermoset.predictor.document import Document
 from thermoset.predictor.leakage import find_leakage
-from thermoset.predictor.sets import ANSWER, RowSets
+from thermoset.predictor.sets import ANSWER, Inference, RowSets
 from thermoset.quoting import quoted
 from thermoset.rows import map_rows
 from thermoset.uniforms import checked_ids
-
-if TYPE_CHECKING:
-    from thermoset.predictor import TwoTemperaturePredictor
 
 DELTA = 0.01
 RUN_LENGTH = 1_000_000
 _LONGEST_NAME = 200
 _PATIENCE = 60.0  # seconds to wait for another process that holds the same state
 _BUSY = "another process has been using this state for more than a minute. Try again when it has finished."
+
+
+class Predictor(Protocol):
+    """The parts of a fitted predictor that a monitor uses."""
+
+    document_: Document
+    _inference: Inference
 
 
 class Monitor:
@@ -81,9 +86,7 @@ class Monitor:
     (True, 'Tuesday')
     """
 
-    def __init__(
-        self, predictor: "TwoTemperaturePredictor", *, delta: float = DELTA, run_length: int | None = RUN_LENGTH
-    ) -> None:
+    def __init__(self, predictor: Predictor, *, delta: float = DELTA, run_length: int | None = RUN_LENGTH) -> None:
         delta = real_number(delta, "delta", LEAST_DELTA, 0.5, f"a number from {LEAST_DELTA:g} to 0.5", "Try 0.01.")
         if run_length is not None:
             advice = "Use None to switch change detectors off."
@@ -91,8 +94,9 @@ class Monitor:
         self._watch(predictor)
         self.state: MonitorState = MonitorState.start(self._reference, __version__, delta, run_length)
 
-    def _watch(self, predictor: "TwoTemperaturePredictor") -> None:
-        require_fitted(predictor)
+    def _watch(self, predictor: Predictor) -> None:
+        if not hasattr(predictor, "document_"):
+            require_fitted(predictor)
         self.predictor, document = predictor, predictor.document_
         self._reference = Reference.of(predictor._inference)
         remember_classes(self, document.n_classes, document.classes, document.input_kind)
@@ -101,7 +105,7 @@ class Monitor:
         return f"Monitor({self.status!r})"
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], predictor: "TwoTemperaturePredictor") -> "Monitor":
+    def load(cls, path: str | os.PathLike[str], predictor: Predictor) -> "Monitor":
         """Read what `save` wrote, for the predictor it belongs to."""
         monitor: Monitor = object.__new__(cls)
         monitor._watch(predictor)
@@ -114,9 +118,7 @@ class Monitor:
 
     @classmethod
     @contextmanager
-    def open(
-        cls, path: str | os.PathLike[str], predictor: "TwoTemperaturePredictor", **settings: Any
-    ) -> Iterator["Monitor"]:
+    def open(cls, path: str | os.PathLike[str], predictor: Predictor, **settings: Any) -> Iterator["Monitor"]:
         """Open the monitor whose state is in a file, for this process alone; the file is written at the end.
 
         If the file does not exist, a new monitor is started. If another process has it open, this waits for up to a
