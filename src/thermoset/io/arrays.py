@@ -43,7 +43,7 @@ def _errors(what: str) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (*_BAD, lzma.LZMAError, zlib.error) as error:
+    except (*_BAD, SystemError, lzma.LZMAError, zlib.error) as error:
         raise FileFormatError(f"{what} cannot be read, or is truncated ({reason(error)}).") from None
 
 
