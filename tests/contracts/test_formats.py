@@ -333,6 +333,15 @@ def test_zarr_metadata_that_make_no_sense_are_refused(tmp_path, place, change):
             read(tmp_path / "val.zarr")
 
 
+def test_a_zarr_chunk_that_declares_a_negative_size_is_refused(tmp_path, read):
+    chunk = write("zarr-2", tmp_path) / "logits" / "0.0"
+    content = bytearray(chunk.read_bytes())
+    content[4:8] = b"\xff\xff\xff\xff"  # of Blosc: the bytes that it unpacks to
+    chunk.write_bytes(content)
+    with pytest.raises(FileFormatError):
+        read(tmp_path / "val.zarr")
+
+
 def test_a_torch_archive_whose_pickle_is_cut_is_refused(tmp_path, read):
     require("torch", "torch")
     save(tmp_path / "val.pt", VAL)

@@ -38,7 +38,7 @@ _BAD = (ArithmeticError, AttributeError, EOFError, LookupError, OSError, Runtime
 
 
 def _errors(what: str) -> AbstractContextManager[None]:
-    return unreadable(f"{what} cannot be read, or is truncated", (*_BAD, lzma.LZMAError, zlib.error))
+    return unreadable(f"{what} cannot be read, or is truncated", (*_BAD, SystemError, lzma.LZMAError, zlib.error))
 
 
 @dataclass(frozen=True)
