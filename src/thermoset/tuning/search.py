@@ -475,7 +475,7 @@ def laxest(search: Search, engine: Engine, recipe: Recipe, target: float, guess:
         misses = sample.misses(hits)
         if search.claims == "distribution-free":
             return worst_looking_limit(misses.near, misses.counts, misses.n_classes) > most
-        if sample.cross_check.estimate(1 - hits[0])[1] > most:
+        if sample.cross_check.estimate(*(1 - hits))[1] > most:
             return True
         return float((tenths(misses, level, n_threshold, search.seed).worst >= target).mean()) < SURE
 
@@ -494,7 +494,7 @@ def tenths_at(sample: Sample, hits: Floats, level: Alpha, n_threshold: int) -> T
     hopeful: its lower draws are moved to the limit of the cross-check, and the middle ones to its estimate.
     """
     draws = tenths(sample.misses(hits), level, n_threshold, sample.seed)
-    rate, limit = sample.cross_check.estimate(1 - hits[0])
+    rate, limit = sample.cross_check.estimate(*(1 - hits))
     share = np.argsort(np.argsort(draws.worst, kind="stable"), kind="stable") / max(len(draws.worst) - 1, 1)
     most = np.interp(share, (0.05, 0.5, 0.95), (1 - limit, 1 - rate, 1.0), left=1 - limit)
     return Tenths(np.maximum(np.minimum(draws.worst, most), 0.0), draws.best)

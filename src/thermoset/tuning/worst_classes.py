@@ -191,6 +191,8 @@ def rows_missing(rows: Ints) -> str:
 class CrossCheck:
     """What the worst tenth of classes shows without a model: named on one half of the rows, counted on the other.
 
+    Named by the laxer level, where misses are many: by the level itself, the worst of very many classes stay unnamed.
+
     place : the class of each row, from 0 to n_seen - 1.
     """
 
@@ -199,8 +201,10 @@ class CrossCheck:
         rng = stream(seed, "halves of claims", len(place))
         self._halves = [rng.permutation(len(place)) % 2 for _ in range(_HALVINGS)]
 
-    def estimate(self, near: Floats) -> tuple[float, float]:
+    def estimate(self, near: Floats, far: Floats) -> tuple[float, float]:
         """Its miss rate and the upper 95% limit of that, from the probability that each row is outside its set.
+
+        far : the same at the laxer level, where more rows are missed and the worst classes show.
 
         Means over both ways of all halvings.
         """
@@ -208,11 +212,11 @@ class CrossCheck:
         for half in self._halves:
             cell = half * n + self._place
             counts = np.bincount(cell, minlength=2 * n).reshape(2, n)
-            missed = np.bincount(cell, near, minlength=2 * n).reshape(2, n)
+            missed, seen = (np.bincount(cell, outside, minlength=2 * n).reshape(2, n) for outside in (near, far))
             for named, counted in ((0, 1), (1, 0)):
                 known = counts[counted] > 0
-                average = missed[named].sum() / max(counts[named].sum(), 1)
-                rate = (missed[named] + _NAMING * average) / (counts[named] + _NAMING)
+                average = seen[named].sum() / max(counts[named].sum(), 1)
+                rate = (seen[named] + _NAMING * average) / (counts[named] + _NAMING)
                 worst = np.argsort(np.where(known, -rate, np.inf), kind="stable")[: min(tenth, int(known.sum()))]
                 mine, rows = missed[counted][worst], counts[counted][worst]
                 rates.append((float((mine / rows).mean()), rate_limit(mine, rows)))
