@@ -7,6 +7,7 @@ from scipy.stats import beta, chi2
 from thermoset.levels import conformal_rank
 from thermoset.tuning.worst_classes import (
     ClassMisses,
+    CrossCheck,
     rate_limit,
     rows_missing,
     tenth_of,
@@ -135,3 +136,13 @@ def test_a_claim_takes_ten_rows_a_class_and_five_in_most(rows, enough):
 def test_the_same_rows_give_the_same_bits():
     misses, _ = drawn(np.random.default_rng(5), 30, 20, 0.3)
     assert np.array_equal(tenths(misses, ALPHA, 500, 7).worst, tenths(misses, ALPHA, 500, 7).worst)
+
+
+def test_the_cross_check_finds_eighty_hard_classes_of_a_thousand():
+    place, hard, held = np.repeat(np.arange(1000), 10), np.arange(1000) < 80, []
+    worst = (80 * 0.17 + 20 * 0.002) / 100  # the true miss rate of the worst hundred
+    for seed in range(20):
+        u = np.random.default_rng(seed).random(len(place))
+        near, far = (u < np.where(hard, *rates)[place] for rates in ((0.17, 0.002), (0.45, 0.01)))
+        held.append(CrossCheck(place, 1000, seed).estimate(near.astype(float), far.astype(float))[1] >= worst)
+    assert np.mean(held) >= 0.9
