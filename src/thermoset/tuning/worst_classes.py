@@ -35,6 +35,7 @@ SURE = 0.98
 _CONFIDENCE = 0.95  # of the limits
 _HALVINGS = 4  # of the cross-check
 _ROWS_ON_AVERAGE, _ROWS_OF_MOST, _ONE_IN = 10, 5, 10  # rows a class that a claim takes: but for one class in ten
+_MANY_NAMED = 200  # classes from which on the worst are named by the laxer level
 _NAMING = 3.0  # rows with the average rate that a class is given when the worst are named
 
 
@@ -191,7 +192,8 @@ def rows_missing(rows: Ints) -> str:
 class CrossCheck:
     """What the worst tenth of classes shows without a model: named on one half of the rows, counted on the other.
 
-    Named by the laxer level, where misses are many: by the level itself, the worst of very many classes stay unnamed.
+    Where classes are many, limits are narrow and cover no errors of naming: then the worst are named by the
+    laxer level, where misses are many too.
 
     place : the class of each row, from 0 to n_seen - 1.
     """
@@ -204,7 +206,7 @@ class CrossCheck:
     def estimate(self, near: Floats, far: Floats) -> tuple[float, float]:
         """Its miss rate and the upper 95% limit of that, from the probability that each row is outside its set.
 
-        far : the same at the laxer level, where more rows are missed and the worst classes show.
+        far : the same at the laxer level.
 
         Means over both ways of all halvings.
         """
@@ -212,7 +214,8 @@ class CrossCheck:
         for half in self._halves:
             cell = half * n + self._place
             counts = np.bincount(cell, minlength=2 * n).reshape(2, n)
-            missed, seen = (np.bincount(cell, outside, minlength=2 * n).reshape(2, n) for outside in (near, far))
+            naming = far if n >= _MANY_NAMED else near
+            missed, seen = (np.bincount(cell, outside, minlength=2 * n).reshape(2, n) for outside in (near, naming))
             for named, counted in ((0, 1), (1, 0)):
                 known = counts[counted] > 0
                 average = seen[named].sum() / max(counts[named].sum(), 1)
