@@ -71,13 +71,13 @@ class _Chunked(Forward):
             return np.asarray(dataset.asstr(errors="replace")[rows] if self.dtype == TEXT else dataset[rows])
 
 
-def _chunked_column(path: Path, name: str, found: Any, asked: Request) -> Column:
+def _chunked_column(path: Path, name: str, array: Any, request: Request) -> Column:
     """An array of zarr or h5py, both of which have shape, dtype and chunks."""
-    dtype = TEXT if found.dtype.kind not in "fiub" else np.dtype(found.dtype)
-    plain = _Chunked(path, tuple(map(int, found.shape or ())), dtype, name)
-    chunk = int(found.chunks[0]) if found.chunks else 1
+    dtype = TEXT if array.dtype.kind not in "fiub" else np.dtype(array.dtype)
+    plain = _Chunked(path, tuple(map(int, array.shape or ())), dtype, name)
+    chunk = int(array.chunks[0]) if array.chunks else 1
     check_size(
-        min(chunk, max(plain.shape[:1], default=1)) * row_bytes(plain), asked.max_bytes, f"a chunk of {quoted(name)}"
+        min(chunk, max(plain.shape[:1], default=1)) * row_bytes(plain), request.max_bytes, f"a chunk of {quoted(name)}"
     )
     return replace(plain, step=max(chunk, rows_in(PIECE_BYTES, plain) // chunk * chunk))
 
@@ -85,17 +85,19 @@ def _chunked_column(path: Path, name: str, found: Any, asked: Request) -> Column
 # -- zarr --------------------------------------------------------------------------------------------------------------
 
 
-def read_zarr(path: Path, asked: Request) -> Table:
+def read_zarr(path: Path, request: Request) -> Table:
     """Judge the metadata, and compare them with the files that are there."""
     need("zarr", "zarr", "reading .zarr")  # said now, and not when rows are read
-    found = _metadata(path)
-    if found.get("node_type") == "array" or "chunks" in found:
-        return Table({"probs" if asked.probabilities else "logits": _zarr(path, asked), **sibling_columns(path, asked)})
-    attributes = found.get("attributes") or (_json(path / ".zattrs") if (path / ".zattrs").is_file() else {})
+    metadata = _metadata(path)
+    if metadata.get("node_type") == "array" or "chunks" in metadata:
+        return Table(
+            {"probs" if request.probabilities else "logits": _zarr(path, request), **sibling_columns(path, request)}
+        )
+    attributes = metadata.get("attributes") or (_json(path / ".zattrs") if (path / ".zattrs").is_file() else {})
     if not isinstance(attributes, dict):
         raise FileFormatError("the attributes of the Zarr folder are not a JSON object: damaged. Write it again.")
     names = [part.name for part in path.iterdir() if (part / "zarr.json").is_file() or (part / ".zarray").is_file()]
-    return Table(Columns(names, lambda name: _zarr(path / name, asked)), attributes)
+    return Table(Columns(names, lambda name: _zarr(path / name, request)), attributes)
 
 
 def _metadata(path: Path) -> dict[str, Any]:
@@ -107,12 +109,12 @@ def _metadata(path: Path) -> dict[str, Any]:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(read_at_most(path, _METADATA_BYTES))
+        document = json.loads(read_at_most(path, _METADATA_BYTES))
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        document = None
+    if not isinstance(document, dict):
         raise FileFormatError(f"{path.name} is not a JSON object: damaged, or not a Zarr folder.")
-    return found
+    return document
 
 
 def metadata_files(path: Path) -> list[Path]:
@@ -121,13 +123,13 @@ def metadata_files(path: Path) -> list[Path]:
     return [*own, *path.glob("*/zarr.json"), *path.glob("*/.zarray")]
 
 
-def _zarr(path: Path, asked: Request) -> Column:
-    found = _metadata(path)
+def _zarr(path: Path, request: Request) -> Column:
+    metadata = _metadata(path)
     with _errors(f"array {quoted(path.name)}"):
-        declared = [*(found.get("codecs") or ()), *(found.get("filters") or ())]
-        declared += [found["compressor"]] if found.get("compressor") else []
+        declared = [*(metadata.get("codecs") or ()), *(metadata.get("filters") or ())]
+        declared += [metadata["compressor"]] if metadata.get("compressor") else []
         _check_codecs(declared, path.name)
-        kind = str(found.get("data_type", found.get("dtype")))
+        kind = str(metadata.get("data_type", metadata.get("dtype")))
         if "|O" in kind and not any(_codec(codec) == "vlen-utf8" for codec in declared):
             raise FileFormatError(f"array {quoted(path.name)} contains objects; expected numbers or text.")
         array = _open_zarr(path)
@@ -142,7 +144,7 @@ def _zarr(path: Path, asked: Request) -> Column:
                     head = stream.read(16)
                 if len(head) < 16 or int.from_bytes(head[12:], "little") != file.stat().st_size:
                     raise FileFormatError(f"chunk {file.name} of array {quoted(path.name)} is truncated or damaged.")
-        return _chunked_column(path, path.name, array, asked)
+        return _chunked_column(path, path.name, array, request)
 
 
 def _codec(codec: Any) -> str:
@@ -222,7 +224,7 @@ def _replace(target: Path, new: Path, old: Path) -> None:
 # -- HDF5 --------------------------------------------------------------------------------------------------------------
 
 
-def read_hdf5(path: Path, asked: Request) -> Table:
+def read_hdf5(path: Path, request: Request) -> Table:
     """Look at the datasets at the top of a file."""
     with _file(path) as file:
         names = [name for name in file if isinstance(name, str)]
@@ -230,7 +232,7 @@ def read_hdf5(path: Path, asked: Request) -> Table:
         classes = {} if key is None else {key: [str(item) for item in np.atleast_1d(file.attrs[key]).tolist()]}
         facts = {name: file.attrs[name].tolist() for name in ("n_classes", "rest_temperatures") if name in file.attrs}
 
-    def look(name: str) -> Column:
+    def open_column(name: str) -> Column:
         with _file(path) as file:
             dataset = _dataset(file, name)
             if dataset.chunks:
@@ -240,9 +242,9 @@ def read_hdf5(path: Path, asked: Request) -> Table:
                 written = not dataset.size or dataset.id.get_storage_size() > 0
             if not written:  # they would be read as if they held zeros
                 raise FileFormatError(f"parts of dataset {quoted(name)} were never written. Write it again.")
-            return _chunked_column(path, name, dataset, asked)
+            return _chunked_column(path, name, dataset, request)
 
-    return Table(Columns(names, look), classes | facts)
+    return Table(Columns(names, open_column), classes | facts)
 
 
 def _dataset(file: Any, name: str) -> Any:
@@ -250,12 +252,12 @@ def _dataset(file: Any, name: str) -> Any:
     library = need("h5py", "hdf5", "reading .h5")
     if not isinstance(file.get(name, getlink=True), library.HardLink):
         raise FileFormatError(f"{quoted(name)} is a link, which may lead to another file. Open that one.")
-    found = file[name]
-    if found.external or found.is_virtual:  # which a group has not
+    dataset = file[name]
+    if dataset.external or dataset.is_virtual:  # which a group has not
         raise FileFormatError(
             f"the numbers of dataset {quoted(name)} are stored in other files. Write them into this one."
         )
-    return found
+    return dataset
 
 
 @contextmanager

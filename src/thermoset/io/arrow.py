@@ -97,44 +97,44 @@ def _ipc_reader(path: Path, names: Sequence[str] = ()) -> Any:
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 
-def read_parquet(path: Path, asked: Request) -> Table:
+def read_parquet(path: Path, request: Request) -> Table:
     """Look at what the file declares, and at the first row where the length of lists is not."""
     parquet = need("pyarrow.parquet", "io", "reading .parquet")
     with _errors("parquet"), parquet.ParquetFile(path) as file:
         n_rows = [file.metadata.row_group(place).num_rows for place in range(file.metadata.num_row_groups)]
         if sum(n_rows) != file.metadata.num_rows or min(n_rows, default=0) < 0:
             raise FileFormatError("has other rows than it declares: damaged. Save it again.")
-        return _table(path, "parquet", n_rows, file.schema_arrow, asked)
+        return _table(path, "parquet", n_rows, file.schema_arrow, request)
 
 
-def read_arrow(path: Path, asked: Request) -> Table:
+def read_arrow(path: Path, request: Request) -> Table:
     """Look at the schema, and at how many rows each record batch has."""
     with _errors("Arrow"):
         schema = _ipc_reader(path).schema
         small = sorted(schema.names, key=lambda name: is_list(_arrow(), schema.field(name).type))[:1]
         reader = _ipc_reader(path, small)
         n_rows = [reader.get_batch(place).num_rows for place in range(reader.num_record_batches)]
-        return _table(path, "Arrow", n_rows, schema, asked)
+        return _table(path, "Arrow", n_rows, schema, request)
 
 
-def _table(path: Path, kind: str, n_rows: list[int], schema: Any, asked: Request) -> Table:
+def _table(path: Path, kind: str, n_rows: list[int], schema: Any, request: Request) -> Table:
     arrow, ends = _arrow(), tuple(accumulate(n_rows))
     if (twice := first_repeated(schema.names)) is not None:
         raise FileFormatError(f"two columns have the same name, {quoted(twice)}.")
 
     def column(names: tuple[str, ...], dtype: np.dtype[Any], *width: int) -> _ArrowColumn:
-        found = _ArrowColumn(path, (sum(n_rows), *width), dtype, names, ends, kind)
-        check_size(row_bytes(found), asked.max_bytes, "a row")
-        return found
+        cells = _ArrowColumn(path, (sum(n_rows), *width), dtype, names, ends, kind)
+        check_size(row_bytes(cells), request.max_bytes, "a row")
+        return cells
 
-    def look(name: str) -> Column:
-        found = schema.field(name).type
-        if not is_list(arrow, found):
-            return column((name,), _dtype(found))
-        if not is_number(arrow, found.value_type):
+    def open_column(name: str) -> Column:
+        arrow_type = schema.field(name).type
+        if not is_list(arrow, arrow_type):
+            return column((name,), _dtype(arrow_type))
+        if not is_number(arrow, arrow_type.value_type):
             return column((name,), TEXT, 0)
-        dtype = _dtype(found.value_type)
-        width = getattr(found, "list_size", None)
+        dtype = _dtype(arrow_type.value_type)
+        width = getattr(arrow_type, "list_size", None)
         if width is None:  # the first row tells
             batch = next(column((name,), dtype, 0).batches(0, 1), None) if n_rows else None
             width = len(batch.column(0)[0]) if batch is not None and batch.column(0)[0].is_valid else 2
@@ -144,7 +144,7 @@ def _table(path: Path, kind: str, n_rows: list[int], schema: Any, asked: Request
         kinds = [_dtype(schema.field(name).type) for name in names]
         return column(tuple(names), np.result_type(*kinds) if kinds else np.dtype(np.float64), len(names))
 
-    return Table(Columns(schema.names, look), _metadata(schema.metadata or {}), cells=True, stack=stack)
+    return Table(Columns(schema.names, open_column), _metadata(schema.metadata or {}), cells=True, stack=stack)
 
 
 def _dtype(kind: Any) -> np.dtype[Any]:
@@ -160,13 +160,13 @@ def _dtype(kind: Any) -> np.dtype[Any]:
 
 
 def _metadata(stored: dict[bytes, bytes]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     if METADATA_KEY in stored:
-        found["classes"] = names_from_json(stored[METADATA_KEY])
+        metadata["classes"] = names_from_json(stored[METADATA_KEY])
     if TOP_KEY in stored:
         with unreadable(f"metadata {TOP_KEY.decode()} cannot be read", (ValueError, AttributeError, RecursionError)):
-            found |= {str(name): value for name, value in json.loads(stored[TOP_KEY]).items()}
-    return found
+            metadata |= {str(name): value for name, value in json.loads(stored[TOP_KEY]).items()}
+    return metadata
 
 
 # -- arrays of columns -------------------------------------------------------------------------------------------------
@@ -230,9 +230,9 @@ def values_of(column: Any) -> NDArray[Any]:
     parts = encoded.unify_dictionaries().chunks
     names = np.array([*(parts[0].dictionary.to_pylist() if parts else []), None], dtype=object)
     places = [part.indices.fill_null(len(names) - 1).to_numpy(zero_copy_only=False) for part in parts]
-    found = names[np.concatenate([[], *places]).astype(np.int64)]
+    values = names[np.concatenate([[], *places]).astype(np.int64)]
     dtype = _dtype(column.type)
-    return found if column.null_count or dtype == TEXT else found.astype(dtype)
+    return values if column.null_count or dtype == TEXT else values.astype(dtype)
 
 
 def _first_true(mask: Any) -> int:
@@ -273,7 +273,7 @@ def _as_arrow(table: Table) -> tuple[Any, int]:
 def write_parquet(stream: BinaryIO, table: Table) -> None:
     """Write list columns, a column `label` of column numbers, one of groups, and class names in the metadata."""
     parquet, (written, step) = need("pyarrow.parquet", "io", "writing .parquet"), _as_arrow(table)
-    # A dictionary of nearly unique floats, and their statistics, only cost time and room.
+    # A dictionary of nearly unique floats, and their statistics, only cost time and space.
     repeated = [name for name in written.column_names if name == "groups"]
     small = {} if "logits" in table.columns else {"compression": "zstd", "write_statistics": False}
     parquet.write_table(written, stream, use_dictionary=repeated, row_group_size=step, **small)

@@ -60,7 +60,7 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def read_csv(path: Path, asked: Request) -> Table:
+def read_csv(path: Path, request: Request) -> Table:
     """Look at the first two lines, and count the others."""
     with _text_errors():
         lines = _lines(path)
@@ -71,7 +71,7 @@ def read_csv(path: Path, asked: Request) -> Table:
     first = first if len(first) == len(header) else [""] * len(header)
     header = [name if name.strip() else " " * place for place, name in enumerate(header)]  # several may have none
     columns: dict[str, Column] = {}
-    rows = list_name(header, asked.probabilities)
+    rows = list_name(header, request.probabilities)
     for place, (name, cell) in enumerate(zip(header, first, strict=True)):
         column = _Cells(path, (n_rows,), TEXT, tuple(header), (place,), not cell.strip() or is_number(cell))
         columns[name] = _as_lists(column, cell, name == rows) if cell.lstrip().startswith("[") else column
@@ -234,10 +234,10 @@ def _check_readable(header: list[str], columns: list[str]) -> None:
     try:
         as_saved = Request(doubt=False)
         _check_header(header)
-        found = find_roles(Table(held, cells=True, stack=stack), as_saved).columns
+        classes = find_roles(Table(held, cells=True, stack=stack), as_saved).columns
     except FileFormatError:
-        found = ()
-    if list(found) != columns:
+        classes = ()
+    if list(classes) != columns:
         raise InputError(
             "csv cannot hold these class names (one is 'label' or 'groups', or all are numbers). Save as npz."
         )
@@ -253,8 +253,12 @@ def read_shares(path: FilePath) -> dict[str, float]:
     with errors_about(source), _text_errors():
         if suffix == ".json":
             try:
-                found: Any = msgspec.json.decode(content)
-                by_class = {str(column): share for column, share in enumerate(found)} if type(found) is list else found
+                document: Any = msgspec.json.decode(content)
+                by_class = (
+                    {str(column): share for column, share in enumerate(document)}
+                    if type(document) is list
+                    else document
+                )
                 return msgspec.convert(by_class, dict[str, float])
             except (msgspec.ValidationError, OverflowError) as error:
                 said = f'must be an object of shares by class, such as {{"cat": 0.7, "dog": 0.3}} ({reason(error)})'

@@ -34,7 +34,7 @@ FilePath = str | os.PathLike[str]
 
 FOLDER_SUFFIXES = (".zarr",)  # of folders that are one file of logits
 _PIECE = 1 << 20
-MOST_BYTES = 2**100 - 1  # that can be asked for: more than there are anywhere
+MOST_BYTES = 2**100 - 1  # the largest limit: more than there are anywhere
 LONGEST_MESSAGE = 1000
 
 
@@ -98,16 +98,16 @@ def read_at_most(path: FilePath, most: int) -> bytes:
 def _regular(source: Path) -> os.stat_result:
     """The status of a file that is there, and is a file."""
     try:
-        found = source.stat()
+        status = source.stat()
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{source}: there is no such file.") from None
     except OSError as error:
         raise InputError(f"{source}: cannot be read ({error.strerror or error}).") from None
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         raise InputError(f"{source}: is a folder; pass the name of a file.")
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise InputError(f"{source}: is not a regular file.")
-    return found
+    return status
 
 
 @contextmanager
@@ -193,8 +193,8 @@ def check_targets(targets: Iterable[Path], sources: Iterable[Path]) -> None:
     read = set()
     for source in sources:
         with suppress(OSError):  # whoever reads it will say so
-            found = source.stat()
-            read.add((found.st_dev, found.st_ino))
+            status = source.stat()
+            read.add((status.st_dev, status.st_ino))
     for target in targets:
         with errors_about(target, "written"):
             there = _replaceable(target)
@@ -209,15 +209,15 @@ def _replaceable(target: Path) -> os.stat_result | None:
     place for every program.
     """
     try:
-        found = target.stat()
+        status = target.stat()
     except FileNotFoundError:
         return None
-    is_folder = stat.S_ISDIR(found.st_mode)
+    is_folder = stat.S_ISDIR(status.st_mode)
     if is_folder and target.suffix.lower() not in FOLDER_SUFFIXES:
         raise InputError("is a folder; pass the name of a file.")
-    if not is_folder and not stat.S_ISREG(found.st_mode):
+    if not is_folder and not stat.S_ISREG(status.st_mode):
         raise InputError("is not a regular file and will not be replaced; name another.")
-    return found
+    return status
 
 
 @contextmanager
@@ -384,5 +384,5 @@ def _decode(content: bytes, kind: type[D], name: str, remedy: str, exact: bool) 
         raise FileFormatError(f"is damaged or was edited: {reason(error)}. {remedy}") from None
     if not unchanged:
         raise FileFormatError(f"is damaged or was edited: its checksum does not match. {remedy}")
-    found: D = document
-    return found
+    checked: D = document
+    return checked

@@ -126,14 +126,14 @@ def _files_at(where: FilePath, sidecars: Collection[str]) -> list[Path]:
     path, endings = as_path(where), f"files that end in {', '.join(READABLE)}"
     if _is_plain_folder(path):
         try:
-            found = list(_walk(path, sidecars))
+            paths = list(_walk(path, sidecars))
             inner = next((entry.name for entry in path.iterdir() if entry.is_dir()), None)
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror or error}).") from None
-        if not found:
+        if not paths:
             hint = "" if inner is None else f" To look into folders like {quoted(inner)}, pass a glob: {path}/**/*.npy."
             raise InputError(f"{path}: is a folder without {endings}.{hint}")
-        return sorted(found, key=_natural)
+        return sorted(paths, key=_natural)
     if os.path.lexists(path) or not glob.has_magic(str(path)):
         if not path.exists():
             raise InputError(f"{path}: there is no such file.")
@@ -141,12 +141,12 @@ def _files_at(where: FilePath, sidecars: Collection[str]) -> list[Path]:
     # Not Path.glob: it takes no absolute pattern.
     matches = [Path(match) for match in glob.iglob(str(path), recursive=True)]  # noqa: PTH207
     folders = [match for match in matches if _is_plain_folder(match)]
-    found = _shards_among([match for match in matches if match not in folders], sidecars)
-    found += [file for folder in folders for file in _walk(folder, sidecars)]
-    if not found:
+    paths = _shards_among([match for match in matches if match not in folders], sidecars)
+    paths += [file for folder in folders for file in _walk(folder, sidecars)]
+    if not paths:
         what = f"only {quoted(matches[0].name)} and the like, which cannot be read" if matches else "nothing"
         raise InputError(f"{path}: finds {what}; expected {endings}.")
-    return sorted(dict.fromkeys(found), key=_natural)
+    return sorted(dict.fromkeys(paths), key=_natural)
 
 
 def _walk(folder: Path, sidecars: Collection[str]) -> Iterator[Path]:

@@ -125,7 +125,7 @@ def load(
     ...     load(f"{folder}/val.npz")
     Logits(2 rows x 2 classes, float64, labelled)
     """
-    asked = request(
+    options = request(
         probabilities,
         max_bytes,
         labels=labels,
@@ -136,17 +136,17 @@ def load(
         known=known,
         n_options=n_options,
     )
-    source = open_source(path, asked)
+    source = open_source(path, options)
     with errors_about(source.path):
-        check_size(max(source.n_bytes, source.path.stat().st_size), asked.max_bytes, "the file")
+        check_size(max(source.n_bytes, source.path.stat().st_size), options.max_bytes, "the file")
     source.check_columns()
     rows = source.rows(0, source.n_rows)
-    found = source.labels() if asked.label_file is None else labels_in(asked.label_file, source, rows.n_rows)
-    rows = rows if found is None else rows.labelled(found)
+    row_labels = source.labels() if options.label_file is None else labels_in(options.label_file, source, rows.n_rows)
+    rows = rows if row_labels is None else rows.labelled(row_labels)
     warn_of_probabilities(rows)
-    if asked.group_file is None:
+    if options.group_file is None:
         return rows
-    return rows.with_groups(groups_in(asked.group_file, asked.max_bytes, rows.n_rows))
+    return rows.with_groups(groups_in(options.group_file, options.max_bytes, rows.n_rows))
 
 
 def open(  # noqa: A001  # users write ts.open; nothing in this module opens a file by itself
@@ -203,7 +203,7 @@ def open(  # noqa: A001  # users write ts.open; nothing in this module opens a f
     6 2 [0 1 0 1 0 1]
     """
     many = list(labels) if isinstance(labels, (list, tuple)) else None
-    asked = request(
+    options = request(
         probabilities,
         max_bytes,
         labels=labels if many is None else False,  # type: ignore[arg-type]
@@ -214,7 +214,7 @@ def open(  # noqa: A001  # users write ts.open; nothing in this module opens a f
         known=known,
         n_options=n_options,
     )
-    sources = [open_source(path, asked) for path in found_shards(where, sidecars=asked.named)]
+    sources = [open_source(path, options) for path in found_shards(where, sidecars=options.named)]
     first, n_rows = sources[0], sum(one.n_rows for one in sources)
     for one in sources:
         with errors_about(one.path):
@@ -222,8 +222,8 @@ def open(  # noqa: A001  # users write ts.open; nothing in this module opens a f
     if not allow_duplicates:
         _check_once([one.path for one in sources])
     first.check_columns()  # the others have the same
-    if asked.label_file is not None:
-        of_labels = [labels_in(asked.label_file, first, n_rows)]
+    if options.label_file is not None:
+        of_labels = [labels_in(options.label_file, first, n_rows)]
     elif many is not None:
         if len(many) != len(sources):
             raise InputError(f"labels must be one file, or one for each of {len(sources)} shards; got {len(many)}.")
@@ -231,8 +231,8 @@ def open(  # noqa: A001  # users write ts.open; nothing in this module opens a f
         of_labels = [labels_in(file, one, one.n_rows) for file, one in zip(files, sources, strict=True)]
     else:
         of_labels = [known_labels for one in sources if (known_labels := one.labels()) is not None]
-    if asked.group_file is not None:
-        of_groups = [groups_in(asked.group_file, asked.max_bytes, n_rows)]
+    if options.group_file is not None:
+        of_groups = [groups_in(options.group_file, options.max_bytes, n_rows)]
     else:
         of_groups = [known_groups for one in sources if (known_groups := one.groups()) is not None]
     # What goes to other processes is the scores alone, with names that are in memory once.
@@ -280,8 +280,8 @@ def _check_once(paths: Sequence[Path]) -> None:
     seen: dict[tuple[int, int], Path] = {}
     for path in paths:
         with errors_about(path):
-            found = path.stat()
-            other = seen.setdefault((found.st_dev, found.st_ino), path)
+            status = path.stat()
+            other = seen.setdefault((status.st_dev, status.st_ino), path)
             if other is not path:
                 same = "appears twice" if other == path else f"is the same file as {other}"
                 raise InputError(f"{same}. Name each shard once, or pass allow_duplicates=True.")
@@ -404,17 +404,17 @@ def read_values(
             return one_column(file_values(file, limit), "values")
     column = str(name)
     others = (column, *checked_columns(ignore))
-    asked = request(probabilities, max_bytes, labels=False, groups=False, classes=classes, ignore=others, doubt=False)
+    options = request(probabilities, max_bytes, labels=False, groups=False, classes=classes, ignore=others, doubt=False)
     parts: list[NDArray[Any]] = []
     for path in found_shards(where, sidecars=others):
-        source = open_source(path, asked, fewest=0)
+        source = open_source(path, options, fewest=0)
         value = hive_value(source.path, column)
         if value is not None:
             parts.append(np.full(source.n_rows, value))
             continue
         with source.errors():
-            found = all_values(named_column(open_table(path, asked)[1], column), limit)
-            parts.append(_plain_values(found, column, source.n_rows))
+            values = all_values(named_column(open_table(path, options)[1], column), limit)
+            parts.append(_plain_values(values, column, source.n_rows))
             if (parts[-1].dtype.kind == "U") != (parts[0].dtype.kind == "U"):
                 raise InputError(f"{quoted(column)} is text in some files and a number in others.")
     return np.concatenate(parts)
@@ -470,18 +470,20 @@ def read_partial_labels(
     shape, known = (rows.n_rows, rows.n_classes), rows.classes
     named = [name for name in (column_or_file(groups)[0], id_column) if name is not None]
     others = (*checked_columns(ignore), *named)
-    asked = request(probabilities, max_bytes, labels=labels, groups=False, classes=classes, ignore=others, doubt=False)
-    if asked.label_file is not None:
-        with errors_about(asked.label_file):
-            values = read_as_numbers(file_values(asked.label_file, asked.max_bytes), known)
+    options = request(
+        probabilities, max_bytes, labels=labels, groups=False, classes=classes, ignore=others, doubt=False
+    )
+    if options.label_file is not None:
+        with errors_about(options.label_file):
+            values = read_as_numbers(file_values(options.label_file, options.max_bytes), known)
             return partial_indices(values, shape, known, column_indices)
-    paths = found_shards(where, sidecars=asked.named)
-    found = [open_source(path, asked, fewest=0).label_values() for path in paths]
-    if all(one is None for one in found):
+    paths = found_shards(where, sidecars=options.named)
+    parts = [open_source(path, options, fewest=0).label_values() for path in paths]
+    if all(one is None for one in parts):
         return None
-    for path, one in zip(paths, found, strict=True):
+    for path, one in zip(paths, parts, strict=True):
         if one is None:
             raise InputError(f"{path}: has no labels, but other files do. Add them as separate batches.")
-    values = found[0] if len(found) == 1 else list(chain.from_iterable(one_column(one, "labels") for one in found))
+    values = parts[0] if len(parts) == 1 else list(chain.from_iterable(one_column(one, "labels") for one in parts))
     with errors_about(paths[0]):
         return partial_indices(values, shape, known, column_indices)

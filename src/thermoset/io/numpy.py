@@ -69,20 +69,20 @@ def read_npy(path: Path, request: Request) -> Table:
 
 def sibling_columns(path: Path, request: Request) -> dict[str, Column]:
     """What npy files next to an array hold: labels, class names, groups, and what the user has named."""
-    found: dict[str, Column] = {}
+    columns: dict[str, Column] = {}
     for name in dict.fromkeys((*SIBLINGS, *request.named)):
         file = sibling(path, name)
         if file.exists():
-            found[name] = npy_column(file)
-    return found
+            columns[name] = npy_column(file)
+    return columns
 
 
 def sibling(path: Path, what: str) -> Path:
     """Name the file that holds something else about the rows of an array."""
     array = path.with_suffix(".npy") if path.suffix.lower() != ".npy" else path
     for word in ("logits", "probs", "probabilities"):
-        head, found, tail = array.name.rpartition(word)
-        if found:
+        head, match, tail = array.name.rpartition(word)
+        if match:
             return array.with_name(f"{head}{what}{tail}")
     return array.with_name(f"{array.stem}_{what}{array.suffix}")
 
@@ -115,10 +115,10 @@ def read_npz(path: Path, _: Request) -> Table:
     with _archive(path) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
 
-    def look(name: str) -> Column:
+    def open_column(name: str) -> Column:
         return _member(path, members[name])
 
-    return Table(Columns(members, look))
+    return Table(Columns(members, open_column))
 
 
 def _member(path: Path, info: zipfile.ZipInfo) -> Column:

@@ -55,9 +55,9 @@ def prediction_block(label: NDArray[Any], confidence: NDArray[Any], sets: NDArra
     """Gather the labels that are in each set."""
     # Flat, because NumPy takes several times as long to find what is true in two dimensions.
     width = sets.shape[1]
-    found = np.flatnonzero(sets)
-    offsets = np.searchsorted(found, width * np.arange(len(sets) + 1))
-    members, size = (found % max(width, 1)).astype(np.int32), np.diff(offsets).astype(np.int32)
+    cells = np.flatnonzero(sets)
+    offsets = np.searchsorted(cells, width * np.arange(len(sets) + 1))
+    members, size = (cells % max(width, 1)).astype(np.int32), np.diff(offsets).astype(np.int32)
     return PredictionBlock(label.astype(np.int32), confidence.astype(np.float64), size, members, offsets)
 
 
@@ -114,7 +114,7 @@ Write = Callable[[PredictionBlock, list[list[Any]], list[Any]], None]
 
 
 class PredictionWriter:
-    """Takes predictions block by block; made by `open_predictions`.
+    """Takes predictions block by block; created by `open_predictions`.
 
     Attributes
     ----------
@@ -165,13 +165,13 @@ class PredictionWriter:
         """
         parts, layout = (np.asarray(labels), np.asarray(confidence), np.asarray(sets)), self._layout
         self._n_classes, n_rows = _check(*parts, self._n_classes), len(parts[0])
-        for what, given, wanted in (
+        for what, value, wanted in (
             ("ids", ids, layout.ids is not None),
             ("groups", groups, layout.groups),
             ("p", p, layout.n_p is not None),
             ("actions", actions, layout.actions),
         ):
-            if (given is not None) != wanted:
+            if (value is not None) != wanted:
                 raise InputError(f"{what} must be given if the file was opened for it, and only then.", name=what)
         before = [] if ids is None else [_checked_ids(ids, n_rows, layout.ids)]
         before += [] if groups is None else [list(read_groups(groups, n_rows))]
@@ -185,20 +185,20 @@ class PredictionWriter:
         step = max(1, PIECE // max(1, self._n_classes))
         with errors_about(self._path, "written"):
             for some in (slice(first, first + step) for first in range(0, n_rows, step)):
-                found = prediction_block(*(part[some] for part in parts))
+                block = prediction_block(*(part[some] for part in parts))
                 after: list[Any] = [] if actions is None else [list(actions[some])]
                 if table is not None:
                     after += [*(one.tolist() for one in p_summary(table[some])[1:]), table[some]]
-                self._write(found, [column[some] for column in before], after)
-                self.sizes.update(found.size.tolist())
+                self._write(block, [column[some] for column in before], after)
+                self.sizes.update(block.size.tolist())
 
 
 def _checked_ids(ids: Sequence[Any], n_rows: int, wanted: IdKind | None) -> list[Any]:
-    found, kind = list(ids), int if wanted == "number" else str
-    if len(found) != n_rows or not all(isinstance(one, kind) for one in found):
+    items, kind = list(ids), int if wanted == "number" else str
+    if len(items) != n_rows or not all(isinstance(one, kind) for one in items):
         kinds = "whole numbers" if kind is int else "texts"
-        raise InputError(f"ids must be {n_rows} {kinds}, one per row; got {len(found)}, or another type.")
-    return found
+        raise InputError(f"ids must be {n_rows} {kinds}, one per row; got {len(items)}, or another type.")
+    return items
 
 
 def _check(label: NDArray[Any], sure: NDArray[Any], inside: NDArray[Any], n_classes: int | None) -> int:
@@ -291,9 +291,9 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 @contextmanager
 def _csv(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
-    def write(found: PredictionBlock, before: list[list[Any]], after: list[Any]) -> None:
-        labels, sets = found.with_names(layout.names)
-        columns = [*before, labels, found.confidence.tolist(), found.size.tolist(), map(_encode, sets)]
+    def write(block: PredictionBlock, before: list[list[Any]], after: list[Any]) -> None:
+        labels, sets = block.with_names(layout.names)
+        columns = [*before, labels, block.confidence.tolist(), block.size.tolist(), map(_encode, sets)]
         for one in after:
             columns += one.T.tolist() if isinstance(one, np.ndarray) else [one]
         stream.write(csv_text(zip(*columns, strict=True), "\r\n").encode())
@@ -307,12 +307,12 @@ def _csv(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
 def _jsonl(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
     keys = [*layout.before, "label", "confidence", "set", "size", *layout.after]
 
-    def write(found: PredictionBlock, before: list[list[Any]], after: list[Any]) -> None:
-        labels, sets = found.with_names(layout.names)
+    def write(block: PredictionBlock, before: list[list[Any]], after: list[Any]) -> None:
+        labels, sets = block.with_names(layout.names)
         after = [one.tolist() if isinstance(one, np.ndarray) else one for one in after]
         if layout.n_p is not None and layout.names is not None:
             after[-1] = [dict(zip(layout.names, row, strict=True)) for row in after[-1]]
-        columns = [*before, labels, found.confidence.tolist(), sets, found.size.tolist(), *after]
+        columns = [*before, labels, block.confidence.tolist(), sets, block.size.tolist(), *after]
         lines = (_encode(dict(zip(keys, row, strict=True))) for row in zip(*columns, strict=True))
         stream.write("".join(f"{line}\n" for line in lines).encode())
 
@@ -334,11 +334,11 @@ def _parquet(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
             return arrow.FixedSizeListArray.from_arrays(values.ravel(), values.shape[1]).cast(types[name])
         return arrow.array(values, types[name])
 
-    def write(found: PredictionBlock, before: list[list[Any]], after: list[Any]) -> None:
-        arrays = [*map(column, layout.before, before), *predictions.columns(found).values()]
+    def write(block: PredictionBlock, before: list[list[Any]], after: list[Any]) -> None:
+        arrays = [*map(column, layout.before, before), *predictions.columns(block).values()]
         table = arrow.table([*arrays, *map(column, layout.after, after)], schema=schema)
         nonlocal n_bytes
-        filled, begin = n_bytes + np.cumsum(row_bytes + label_bytes * found.size.astype(np.int64)), 0
+        filled, begin = n_bytes + np.cumsum(row_bytes + label_bytes * block.size.astype(np.int64)), 0
         # A row group ends with the row that fills it, wherever blocks end: their size must not show in the file.
         while filled.size and filled[-1] >= ROW_GROUP_BYTES:
             end = begin + int(np.searchsorted(filled[begin:], ROW_GROUP_BYTES)) + 1

@@ -27,25 +27,25 @@ _IS_GREEDY = ("True", "False")
 Fields = dict[str, Any]
 
 
-def read_json(path: Path, asked: Request) -> Table:
+def read_json(path: Path, request: Request) -> Table:
     """Look at the first record, and count the others."""
     is_array = _is_array(path)
-    check_size(path.stat().st_size if is_array else 0, asked.max_bytes, "the file")
+    check_size(path.stat().st_size if is_array else 0, request.max_bytes, "the file")
     first = next(_records(path), None)
     if first is None:
         raise FileFormatError("the file has no rows.")
     if "filtered_resps" in first:
-        return _samples(path, first, asked)
+        return _samples(path, first, request)
     if is_array:
         n_rows = sum(1 for _ in _records(path))
     else:
         with path.open("rb") as stream:
             n_rows = sum(1 for line in stream if line.strip(b"\xef\xbb\xbf \t\r\n"))
-    single = list_name(first, asked.probabilities)
+    single = list_name(first, request.probabilities)
     if single is not None and not isinstance(first[single], list):
         _numbers(first[single], single, 0)
 
-    def look(name: str) -> Column:
+    def open_column(name: str) -> Column:
         value = first[name]
         if not isinstance(value, list):
             return _Records(path, (n_rows,), TEXT, partial(_field, name))
@@ -54,7 +54,7 @@ def read_json(path: Path, asked: Request) -> Table:
         width = len(_numbers(value, name, 0))
         return _Records(path, (n_rows, width), np.dtype(np.float64), partial(_list, name, width))
 
-    return Table(Columns(first, look), cells=True)
+    return Table(Columns(first, open_column), cells=True)
 
 
 def _is_array(path: Path) -> bool:
@@ -152,7 +152,7 @@ def _numbers(value: Any, name: str, row: int) -> list[float]:
         raise FileFormatError(f"{what} holds a number that is too large.") from None
 
 
-def _samples(path: Path, first: Fields, asked: Request) -> Table:
+def _samples(path: Path, first: Fields, request: Request) -> Table:
     """Log-likelihoods of options as `logits`, right options as `labels`, and what else the records have."""
     n_rows, longest, filters = 0, 0, set[str]()
     for n_rows, fields in enumerate(_records(path), start=1):
@@ -161,7 +161,7 @@ def _samples(path: Path, first: Fields, asked: Request) -> Table:
     if len(filters) > 1:
         both = " and ".join(map(quoted, sorted(filters)))
         raise FileFormatError(f"samples of two filters, {both}; keep the records of one.")
-    width = asked.n_options or longest
+    width = request.n_options or longest
     columns: dict[str, Column] = {name: _Records(path, (n_rows,), TEXT, partial(_field, name)) for name in first}
     columns["logits"] = _Records(path, (n_rows, width), np.dtype(np.float64), partial(_option_scores, width=width))
     columns["labels"] = _Records(path, (n_rows,), np.dtype(np.int64), _gold_option)
@@ -209,12 +209,12 @@ def _gold_option(sample: Fields, row: int) -> int:
     elif target.startswith("[") and target.endswith("]"):
         raise FileFormatError(f"{what} is {quoted(target)}: several right options; expected one for each question.")
     else:
-        asked = sample.get("arguments")  # pairs of a question and an option, in older versions and newer ones
-        requests = list(asked.values()) if isinstance(asked, dict) else asked if isinstance(asked, list) else []
+        prompts = sample.get("arguments")  # pairs of a question and an option, in older versions and newer ones
+        requests = list(prompts.values()) if isinstance(prompts, dict) else prompts if isinstance(prompts, list) else []
         pairs = [list(one.values()) if isinstance(one, dict) else one for one in requests]
         texts = [str(pair[1]).strip() for pair in pairs if isinstance(pair, list) and len(pair) > 1][: len(scores)]
-        if (found := texts.count(target.strip())) != 1:
-            raise FileFormatError(f"{what} {quoted(target)} is the text of {found} options; expected one. {by_hand}")
+        if (matches := texts.count(target.strip())) != 1:
+            raise FileFormatError(f"{what} {quoted(target)} is the text of {matches} options; expected one. {by_hand}")
         gold = texts.index(target.strip())
     if not 0 <= gold < len(scores):
         raise FileFormatError(f"{what} is {quoted(target)} and there are {len(scores)} options, counted from 0.")

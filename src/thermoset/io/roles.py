@@ -142,25 +142,25 @@ class Layout(NamedTuple):
     array: str = ""  # which column the scores are, where it is one
 
 
-def find_roles(table: Table, asked: Request) -> Layout:
+def find_roles(table: Table, request: Request) -> Layout:
     """Find the columns of a file of whole rows; the scores are one column of rows, or a column for each class."""
     held = table.columns
-    ids = None if asked.id_column is None else named_column(table, asked.id_column)
-    groups, labels = group_name(held, asked), label_name(held, asked)
+    ids = None if request.id_column is None else named_column(table, request.id_column)
+    groups, labels = group_name(held, request), label_name(held, request)
     lists = [name for name in held if len(held[name].shape) == 2] if table.cells else []
-    by_column = asked.classes is not None and set(asked.classes) <= set(held)
-    array, names = list_name(lists, asked.probabilities), tuple[str, ...]()
+    by_column = request.classes is not None and set(request.classes) <= set(held)
+    array, names = list_name(lists, request.probabilities), tuple[str, ...]()
     if table.stack is not None and (array is None or by_column):
-        array, names = None, _class_columns(table, labels, groups, asked)
-        scores, classes = table.stack(names), asked.classes if asked.classes is not None else column_classes(names)
+        array, names = None, _class_columns(table, labels, groups, request)
+        scores, classes = table.stack(names), request.classes if request.classes is not None else column_classes(names)
     else:
-        array = array or list_name(held, asked.probabilities)
+        array = array or list_name(held, request.probabilities)
         if array is None:
-            what = " or ".join(map(repr, PROBABILITIES if asked.probabilities else ("logits",)))
+            what = " or ".join(map(repr, PROBABILITIES if request.probabilities else ("logits",)))
             hint = " Pass probabilities=True to read probabilities." if list_name(held, probabilities=True) else ""
             holds = ", ".join(printable(name, 40) for name in sorted(held)[:20]) or "nothing"
             raise FileFormatError(f"no array called {what}; the file contains: {holds}.{hint}")
-        scores, classes = held[array], class_names_in(table, asked.max_bytes)
+        scores, classes = held[array], class_names_in(table, request.max_bytes)
         if table.cells and scores.dtype == TEXT:
             raise FileFormatError(f"column {quoted(array)} contains lists of something else; expected numbers.")
         if _ORDER in lists:
@@ -168,15 +168,15 @@ def find_roles(table: Table, asked: Request) -> Layout:
             labels = None if labels in lists else labels
     if labels in lists:
         raise FileFormatError(f"column {quoted(labels)} contains lists: names of the largest classes. {WHOLE_ROWS}.")
-    for name in (groups, asked.id_column):
+    for name in (groups, request.id_column):
         if name is not None and held[name].shape != scores.shape[:1]:
             raise FileFormatError(
                 f"{quoted(name)} must hold one value for each of {scores.shape[0]} rows; got shape {held[name].shape}."
             )
     return Layout(
         scores,
-        named_classes(asked, classes),
-        held[labels] if labels is not None and asked.find_labels else None,
+        named_classes(request, classes),
+        held[labels] if labels is not None and request.find_labels else None,
         held[groups] if groups is not None else None,
         ids,
         names,
@@ -186,8 +186,8 @@ def find_roles(table: Table, asked: Request) -> Layout:
 
 def no_column(name: str, held: Iterable[str]) -> FileFormatError:
     """The complaint that there is no such column or array."""
-    found = ", ".join(map(quoted, islice(held, 5)))
-    return FileFormatError(f"there is no {quoted(name)} in the file; it begins with {found}.")
+    names = ", ".join(map(quoted, islice(held, 5)))
+    return FileFormatError(f"there is no {quoted(name)} in the file; it begins with {names}.")
 
 
 def named_column(table: Table, name: str) -> Column:
@@ -202,35 +202,35 @@ def first_of(names: Collection[str], held: Collection[str]) -> str | None:
     return next((name for name in names if name in held), None)
 
 
-def label_name(held: Collection[str], asked: Request) -> str | None:
+def label_name(held: Collection[str], request: Request) -> str | None:
     """The column of labels: the one that was named, or the one called so in any spelling; None if there is none."""
-    if asked.labels is not None:
-        if asked.labels not in held and asked.find_labels:
-            raise no_column(asked.labels, held)
-        return asked.labels if asked.labels in held else None
-    found = _columns_called(LABELS, held, asked, asked.groups)
-    if len(found) > 1:
+    if request.labels is not None:
+        if request.labels not in held and request.find_labels:
+            raise no_column(request.labels, held)
+        return request.labels if request.labels in held else None
+    names = _columns_called(LABELS, held, request, request.groups)
+    if len(names) > 1:
         raise FileFormatError(
-            f"columns {quoted(found[0])} and {quoted(found[1])} both look like labels. Name the one that contains them "
+            f"columns {quoted(names[0])} and {quoted(names[1])} both look like labels. Name the one that contains them "
             "(--labels, in Python labels=), and ignore the other (--ignore, ignore=)."
         )
-    return found[0] if found else None
+    return names[0] if names else None
 
 
-def group_name(held: Collection[str], asked: Request) -> str | None:
+def group_name(held: Collection[str], request: Request) -> str | None:
     """The column of groups; None if there is none to be read."""
-    if not asked.find_groups:
+    if not request.find_groups:
         return None
-    if asked.groups is None:
-        return next(iter(_columns_called(GROUPS, held, asked, asked.labels)), None)
-    if asked.groups not in held:
-        raise no_column(asked.groups, held)
-    return asked.groups
+    if request.groups is None:
+        return next(iter(_columns_called(GROUPS, held, request, request.labels)), None)
+    if request.groups not in held:
+        raise no_column(request.groups, held)
+    return request.groups
 
 
-def _columns_called(names: Collection[str], held: Collection[str], asked: Request, other: str | None) -> list[str]:
+def _columns_called(names: Collection[str], held: Collection[str], request: Request, other: str | None) -> list[str]:
     """The columns that are called so in any spelling, and were not named as something else."""
-    taken = {other, asked.id_column, *asked.ignored, *(asked.classes or ())}
+    taken = {other, request.id_column, *request.ignored, *(request.classes or ())}
     return [name for name in held if name.strip().lower() in names and name not in taken]
 
 
@@ -239,35 +239,35 @@ def list_name(held: Collection[str], probabilities: bool) -> str | None:
     return first_of((*PROBABILITIES, "prob") if probabilities else ("logits", "logit"), held)
 
 
-def _class_columns(table: Table, label: str | None, groups: str | None, asked: Request) -> tuple[str, ...]:
+def _class_columns(table: Table, label: str | None, groups: str | None, request: Request) -> tuple[str, ...]:
     """The columns of the classes: those that were named, or all that are nothing else."""
     held = list(table.columns)
-    if asked.classes is not None:
-        if missing := [name for name in asked.classes if name not in held]:
+    if request.classes is not None:
+        if missing := [name for name in request.classes if name not in held]:
             raise no_column(missing[0], held)
-        names = list(asked.classes)
+        names = list(request.classes)
     else:
         # The first column may have no name: an index of pandas.
         if (blank := next((place for place, name in enumerate(held[1:], 2) if not name.strip()), 0)) > 0:
             raise FileFormatError(
                 f"column {blank} has no name. Name it, or list the classes (--classes, in Python classes=)."
             )
-        others = {label, groups, *asked.named}
+        others = {label, groups, *request.named}
         names = [name for name in held if name not in others and name.strip() and name.strip().lower() not in GROUPS]
         names = [name for name in names if not _PANDAS_INDEX.fullmatch(name)]
         if _FILES in names and column_classes(name for name in names if name != _FILES) is None:
             names.remove(_FILES)  # next to columns that are only numbered it can be no class
-    _check_numbers(table, names, label, asked)
+    _check_numbers(table, names, label, request)
     return tuple(names)
 
 
-def _check_numbers(table: Table, names: Sequence[str], label: str | None, asked: Request) -> None:
+def _check_numbers(table: Table, names: Sequence[str], label: str | None, request: Request) -> None:
     """Refuse classes whose columns hold no numbers, or whole numbers where others hold floats."""
     columns = {name: table.columns[name] for name in names}
     lists = [name for name, column in columns.items() if len(column.shape) == 2]
     numeric = {name: getattr(one, "looks_numeric", one.dtype.kind in "fiu") for name, one in columns.items()}
     text = [name for name in names if not numeric[name]]
-    one = list_name(names, asked.probabilities)
+    one = list_name(names, request.probabilities)
     if one is not None and one not in (*lists, *text) and (text or lists or len(names) == 1):
         raise FileFormatError(f"column {quoted(one)} contains one number for each row, not a list. {WHOLE_ROWS}.")
     if lists:
@@ -286,40 +286,40 @@ def _check_numbers(table: Table, names: Sequence[str], label: str | None, asked:
             "second of two classes, add a column of zeros before it, named after the first."
         )
     integers = [name for name, column in columns.items() if column.dtype.kind in "iu"]
-    doubted = [name for name in integers if name not in asked.known] if len(integers) < len(names) else []
-    if doubted and asked.doubt and asked.classes is None:  # an id or a row number is no class
+    doubted = [name for name in integers if name not in request.known] if len(integers) < len(names) else []
+    if doubted and request.doubt and request.classes is None:  # an id or a row number is no class
         raise FileFormatError(not_a_class(doubted[0], "contains whole numbers, and others contain floats", "id_column"))
 
 
-def check_columns(layout: Layout, asked: Request) -> None:
+def check_columns(layout: Layout, request: Request) -> None:
     """Refuse columns that do not look like classes, unless the user has said that they are; the first rows tell."""
-    if asked.doubt and asked.classes is None and layout.columns:
+    if request.doubt and request.classes is None and layout.columns:
         rows = layout.scores.read(0, min(layout.scores.shape[0], most_rows(len(layout.columns))))
-        check_class_columns(layout.columns, rows, asked.known)
+        check_class_columns(layout.columns, rows, request.known)
 
 
 def class_names_in(table: Table, max_bytes: int) -> Any:
     """Class names: a column of text, or a list in the metadata."""
     if (name := first_of(NAMES, table.columns)) is None:
         return next((table.metadata[key] for key in NAMES if key in table.metadata), None)
-    found = all_values(table.columns[name], max_bytes)
-    if found.ndim != 1 or found.dtype.kind not in "UO":
+    names = all_values(table.columns[name], max_bytes)
+    if names.ndim != 1 or names.dtype.kind not in "UO":
         as_text = " Save classes.astype(str), and labels.astype(str) if labels are these names."
         raise FileFormatError(
-            f"class names must be a 1-D array of text; got {found.dtype}, shape {found.shape}."
-            f"{as_text if found.dtype.kind in 'iu' else ''}"
+            f"class names must be a 1-D array of text; got {names.dtype}, shape {names.shape}."
+            f"{as_text if names.dtype.kind in 'iu' else ''}"
         )
-    return [str(one) for one in found.tolist()]
+    return [str(one) for one in names.tolist()]
 
 
-def named_classes(asked: Request, found: Any) -> Any:
+def named_classes(request: Request, names: Any) -> Any:
     """The names of classes: what the file says, or what the user says where it has none."""
-    if asked.classes is not None and found is not None and tuple(found) != asked.classes:
+    if request.classes is not None and names is not None and tuple(names) != request.classes:
         raise InputError(
-            f"the file names its classes {quoted(list(found))}, and classes were given as "
-            f"{quoted(list(asked.classes))}. Leave classes out, or give the same in the same order."
+            f"the file names its classes {quoted(list(names))}, and classes were given as "
+            f"{quoted(list(request.classes))}. Leave classes out, or give the same in the same order."
         )
-    return asked.classes if found is None else found
+    return request.classes if names is None else names
 
 
 # -- values of rows ----------------------------------------------------------------------------------------------------
@@ -423,22 +423,22 @@ class TopColumns(NamedTuple):
 
     def rows(self, start: int, stop: int, classes: Any, groups: Any) -> TopLogits:
         """Rows start to stop - 1, without labels."""
-        found: dict[str, Any] = {role: column.read(start, stop) for role, column in self.parts.items()}
-        is_normalised = "logits" not in found
-        sums = np.zeros(stop - start) if is_normalised else found.get("log_sum_exp")
+        blocks: dict[str, Any] = {role: column.read(start, stop) for role, column in self.parts.items()}
+        is_normalised = "logits" not in blocks
+        sums = np.zeros(stop - start) if is_normalised else blocks.get("log_sum_exp")
         return TopLogits(
-            found["logprobs" if is_normalised else "logits"],
-            found["indices"],
+            blocks["logprobs" if is_normalised else "logits"],
+            blocks["indices"],
             self.n_classes,
-            log_rest=found.get("log_rest"),
+            log_rest=blocks.get("log_rest"),
             rest_temperatures=self.temperatures,
-            log_sum_exp=None if "log_rest" in found else sums,
+            log_sum_exp=None if "log_rest" in blocks else sums,
             classes=classes,
             groups=groups,
         )
 
 
-def find_top(table: Table, asked: Request) -> Layout | None:
+def find_top(table: Table, request: Request) -> Layout | None:
     """The columns of a file of largest logits; None if it is of another kind."""
     held = table.columns
     roles = {role: name for role, names in ROLES.items() if (name := first_of(names, held)) is not None}
@@ -449,15 +449,15 @@ def find_top(table: Table, asked: Request) -> Layout | None:
         return None
     if single := [roles[role] for role, part in parts.items() if not part.shape]:
         raise FileFormatError(f"{quoted(single[0])} holds a single value; expected one for each row.")
-    if asked.probabilities:
+    if request.probabilities:
         raise FileFormatError("contains the largest logits of each row, not probabilities. Leave out probabilities.")
-    if asked.id_column is not None:
+    if request.id_column is not None:
         raise InputError("ids cannot be read from files of largest logits. Omit id_column.")
-    labels = label_name(held, asked) if asked.find_labels else None
-    groups = group_name(held, asked)
-    classes = named_classes(asked, class_names_in(table, asked.max_bytes))
+    labels = label_name(held, request) if request.find_labels else None
+    groups = group_name(held, request)
+    classes = named_classes(request, class_names_in(table, request.max_bytes))
     temperatures = _fact(table, "rest_temperatures") if "log_rest" in parts else None
-    scores = TopColumns(parts, _n_classes(table, classes, asked), temperatures)
+    scores = TopColumns(parts, _n_classes(table, classes, request), temperatures)
     return Layout(scores, classes, None if labels is None else held[labels], None if groups is None else held[groups])
 
 
@@ -468,7 +468,7 @@ def _fact(table: Table, name: str) -> Any:
     return table.metadata.get(name)
 
 
-def _n_classes(table: Table, classes: Any, asked: Request) -> int:
+def _n_classes(table: Table, classes: Any, request: Request) -> int:
     """How many classes there are: what the file says, its class names, or what was asked for."""
     declared = _fact(table, "n_classes")
     if declared is not None:
@@ -476,7 +476,7 @@ def _n_classes(table: Table, classes: Any, asked: Request) -> int:
         if number.size != 1 or number.dtype.kind not in "iu":
             raise FileFormatError(f"n_classes must be one whole number; got {quoted(declared)}.")
         return int(number.reshape(-1)[0])
-    n_classes = asked.n_options if classes is None else len(classes)
+    n_classes = request.n_options if classes is None else len(classes)
     if n_classes is None:
         raise FileFormatError(
             "contains the largest logits of each row and does not say how many classes there are. Add n_classes to "

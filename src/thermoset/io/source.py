@@ -116,52 +116,52 @@ class Source(Shard):
             return read_groups(all_values(self.layout.groups, self.request.max_bytes), self.n_rows)
 
 
-def open_table(path: FilePath, asked: Request) -> tuple[Path, Table]:
+def open_table(path: FilePath, request: Request) -> tuple[Path, Table]:
     """Look at a file's header and what lies next to it; rows are not read."""
     source, suffix = existing_file(path, READABLE)
     with errors_about(source):
-        return source, format_of(suffix).read(source, asked)
+        return source, format_of(suffix).read(source, request)
 
 
-def open_source(path: FilePath, asked: Request, *, fewest: int = 1) -> Source:
+def open_source(path: FilePath, request: Request, *, fewest: int = 1) -> Source:
     """Find out what a file holds where; it must have so many rows."""
-    source, table = open_table(path, asked)
+    source, table = open_table(path, request)
     with errors_about(source):
         stamp = _stamp(source)
-        folder = hive_value(source, asked.groups or GROUPS[0]) if asked.find_groups else None
-        inside = asked if folder is None else asked._replace(find_groups=False)
+        folder = hive_value(source, request.groups or GROUPS[0]) if request.find_groups else None
+        inside = request if folder is None else request._replace(find_groups=False)
         layout = find_top(table, inside) or find_roles(table, inside)
         scores = layout.scores
         if folder is not None:
             layout = layout._replace(groups=Held(np.broadcast_to(np.array(folder, TEXT), scores.shape[:1])))
         is_top = isinstance(scores, TopColumns)
         if not is_top and (len(scores.shape) != 2 or scores.shape[1] < 2 or scores.dtype.kind not in "fiu"):
-            as_rows(asked, np.broadcast_to(np.zeros((), scores.dtype), scores.shape))  # says what is wrong
+            as_rows(request, np.broadcast_to(np.zeros((), scores.dtype), scores.shape))  # says what is wrong
         n_rows, n_classes = scores.shape
         if n_rows < fewest:
             raise FileFormatError("the file has no rows.")
-        check_size(8 * n_classes if is_top else row_bytes(scores), asked.max_bytes, "a row")
-        if n_rows == 0 and layout.classes is None and asked.n_options is not None:
-            n_classes = asked.n_options  # a column of lists without rows does not tell how long they are
+        check_size(8 * n_classes if is_top else row_bytes(scores), request.max_bytes, "a row")
+        if n_rows == 0 and layout.classes is None and request.n_options is not None:
+            n_classes = request.n_options  # a column of lists without rows does not tell how long they are
         classes = None if layout.classes is None else class_names(layout.classes, n_classes)
         # A row that is one of logits and one of probabilities: what type does it become?
-        kind = np.dtype(float) if is_top else as_rows(asked, np.array([[1, 0]], dtype=scores.dtype)).logits.dtype
+        kind = np.dtype(float) if is_top else as_rows(request, np.array([[1, 0]], dtype=scores.dtype)).logits.dtype
         name = f"{source}[{layout.array}]" if layout.array and not table.cells else str(source)
-        contains = PROBABILITIES if asked.probabilities else LOGITS
-        return Source(name, n_rows, n_classes, kind, classes, contains, source, asked, layout, table.line, stamp)
+        contains = PROBABILITIES if request.probabilities else LOGITS
+        return Source(name, n_rows, n_classes, kind, classes, contains, source, request, layout, table.line, stamp)
 
 
-def as_rows(asked: Request, scores: NDArray[Any], classes: Any = None, groups: Any = None) -> Logits:
+def as_rows(request: Request, scores: NDArray[Any], classes: Any = None, groups: Any = None) -> Logits:
     """Rows of a file, checked."""
-    make: Any = Logits.from_probabilities if asked.probabilities else checked_logits
+    make: Any = Logits.from_probabilities if request.probabilities else checked_logits
     rows: Logits = make(scores, None, classes, groups)
     return rows
 
 
 def _stamp(path: Path) -> tuple[int, int]:
     """What tells whether a file was written to: size and time of change; of a Zarr folder those of its metadata."""
-    found = [part.stat() for part in (metadata_files(path) if path.is_dir() else [path])]
-    return sum(one.st_size for one in found), sum(one.st_mtime_ns for one in found)
+    stats = [part.stat() for part in (metadata_files(path) if path.is_dir() else [path])]
+    return sum(one.st_size for one in stats), sum(one.st_mtime_ns for one in stats)
 
 
 def hive_value(path: Path, key: str) -> str | None:
@@ -281,11 +281,11 @@ def open_blocks(
     ...         print(blocks.n_rows, blocks.n_classes, [len(block) for block in blocks])
     3 2 [2, 1]
     """
-    given: dict[str, object] = {"labels": labels, "groups": groups}
-    for what, name in given.items():
+    columns: dict[str, object] = {"labels": labels, "groups": groups}
+    for what, name in columns.items():
         if name is not None and (not isinstance(name, str) or is_value_file(name)):
             raise InputError(f"{what} must be the name of a column where files are read in blocks; got {quoted(name)}.")
-    asked = request(
+    options = request(
         probabilities,
         max_bytes,
         labels=labels,
@@ -297,13 +297,13 @@ def open_blocks(
         n_options=n_options,
     )
     size = whole_number(block_bytes, "block_bytes", 1, MOST_BYTES, "Try 2**27.")
-    source = open_source(path, asked._replace(find_labels=False), fewest=0)
+    source = open_source(path, options._replace(find_labels=False), fewest=0)
     with suppress(FileFormatError):  # rows that cannot be read are reported when they are reached
         source.check_columns()
     with errors_about(source.path):
         ids = source.layout.ids
         id_kind = None if ids is None else _id_kind(ids, id_column or "")
-    block_rows = max(1, min(size, asked.max_bytes) // (source.n_classes * _VALUE_BYTES))
+    block_rows = max(1, min(size, options.max_bytes) // (source.n_classes * _VALUE_BYTES))
     has_groups = source.layout.groups is not None
     # Not inside errors_about: the caller's own errors are not about this file.
     yield LogitBlocks(source.n_rows, source.n_classes, source.classes, block_rows, has_groups, id_kind, source)

@@ -59,18 +59,18 @@ class Table(NamedTuple):
 
 
 class Columns(Mapping[str, Column]):
-    """Columns by name, of which each is looked at when it is wanted: the others may be anything."""
+    """Columns by name, of which each is opened when it is wanted: the others may be anything."""
 
-    def __init__(self, names: Iterable[str], look: Callable[[str], Column]) -> None:
-        self._names, self._look = dict.fromkeys(names), look
-        self._found: dict[str, Column] = {}
+    def __init__(self, names: Iterable[str], open_column: Callable[[str], Column]) -> None:
+        self._names, self._open_column = dict.fromkeys(names), open_column
+        self._columns: dict[str, Column] = {}
 
     def __getitem__(self, name: str) -> Column:
         if name not in self._names:
             raise KeyError(name)
-        if name not in self._found:
-            self._found[name] = self._look(name)
-        return self._found[name]
+        if name not in self._columns:
+            self._columns[name] = self._open_column(name)
+        return self._columns[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -143,10 +143,10 @@ class Flat:
 
     def _numbers(self, stream: Any, first: int, count: int) -> NDArray[Any]:
         stream.seek(self.offset + first * self.stored.itemsize)
-        found = np.fromfile(stream, self.stored, count)
-        if len(found) < count:
+        numbers = np.fromfile(stream, self.stored, count)
+        if len(numbers) < count:
             raise FileFormatError("ends before its numbers do: truncated. Save it again.")
-        return found
+        return numbers
 
 
 @dataclass(frozen=True)
@@ -167,8 +167,8 @@ class Forward(ABC):
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows start to stop - 1; going on where the last read ended costs nothing."""
-        found = self.path.stat()  # a file that was replaced is another one; so is that of a parent process
-        key = os.getpid(), self, found.st_ino, found.st_size, found.st_mtime_ns
+        status = self.path.stat()  # a file that was replaced is another one; so is that of a parent process
+        key = os.getpid(), self, status.st_ino, status.st_size, status.st_mtime_ns
         with _lock:  # taken out, so that no two threads use it
             cursor, first = _open.pop(key, None), self.place(start)
         if cursor is None or not first <= cursor.row <= start:

@@ -45,7 +45,7 @@ def read_safetensors(path: Path, _: Request) -> Table:
             entries = json.loads(stream.read(length))
     stored = entries.pop("__metadata__", None) or {}
 
-    def look(name: str) -> Column:
+    def open_column(name: str) -> Column:
         entry = entries[name]
         if entry["dtype"] not in SAFE_TYPES:
             raise FileFormatError(
@@ -61,7 +61,7 @@ def read_safetensors(path: Path, _: Request) -> Table:
             facts[name] = json.loads(stored[name])
         except (ValueError, RecursionError):
             raise FileFormatError(f"its metadata hold {quoted(stored[name])}; expected a number.") from None
-    return Table(Columns(entries, look), facts)
+    return Table(Columns(entries, open_column), facts)
 
 
 def _names_at(places: NDArray[Any], name: str, text: str) -> NDArray[Any]:
@@ -71,8 +71,8 @@ def _names_at(places: NDArray[Any], name: str, text: str) -> NDArray[Any]:
         raise FileFormatError(f"tensor {quoted(name)} and its names in the metadata must be whole numbers and text.")
     if places.size and not 0 <= places.min() <= places.max() < len(names):
         raise FileFormatError(f"tensor {quoted(name)} names places outside of its list of {len(names)} names.")
-    found: NDArray[Any] = np.array(names, dtype=object)[places]
-    return found
+    row_names: NDArray[Any] = np.array(names, dtype=object)[places]
+    return row_names
 
 
 def write_safetensors(stream: BinaryIO, table: Table) -> None:
@@ -125,7 +125,7 @@ def read_pt(path: Path, _: Request) -> Table:
     """A dict of tensors, or one tensor of logits; class names, and labels and groups if one likes, are lists."""
     torch, held = need("torch", "torch", "reading .pt"), _load_pt(path)
 
-    def look(name: str) -> Column:
+    def open_column(name: str) -> Column:
         one = held[name]
         if isinstance(one, torch.Tensor):
             if str(one.layout) != "torch.strided":
@@ -141,7 +141,7 @@ def read_pt(path: Path, _: Request) -> Table:
         return Held(np.array(one, dtype=object) if text else np.array(one))
 
     facts = {name: held.pop(name) for name in (*NAMES, *_FACTS) if name in held}
-    return Table(Columns(held, look), facts)
+    return Table(Columns(held, open_column), facts)
 
 
 @dataclass(frozen=True)
