@@ -1,6 +1,6 @@
 """Rows of logits with what belongs to them: `Logits` in memory, `StoredLogits` in files, `TopLogits` cut short.
 
-What is learned or predicted takes any of the three. They are checked when they are made, here and nowhere else.
+What is learned or predicted takes any of the three. They are validated on creation, and nowhere else.
 """
 
 from thermoset.data.groups import Groups

@@ -29,8 +29,8 @@ class Estimator:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name."""
-        found: dict[str, Any] = _ask(self, "get_params")(deep=deep)
-        return found
+        params: dict[str, Any] = _ask(self, "get_params")(deep=deep)
+        return params
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name; returns the estimator."""
@@ -53,8 +53,8 @@ class Estimator:
         if isinstance(own := getattr(type(self), name, None), property):  # which raised AttributeError: say the same
             return own.__get__(self)
         base = getattr(sys.modules.get("sklearn.base"), "BaseEstimator", None)
-        asked = base is not None and not isinstance(self, base) and not name.startswith("__")
-        if asked:
+        delegates = base is not None and not isinstance(self, base) and not name.startswith("__")
+        if delegates:
             with suppress(AttributeError):
                 return _ask(self, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -76,8 +76,8 @@ def _twin(kind: type) -> Any:
 def _ask(estimator: Any, name: str) -> Any:
     """An attribute as `BaseEstimator` has it, for this estimator."""
     twin = _twin(type(estimator))
-    found = inspect.getattr_static(twin, name)
-    return found.__get__(estimator, twin) if hasattr(found, "__get__") else found
+    attribute = inspect.getattr_static(twin, name)
+    return attribute.__get__(estimator, twin) if hasattr(attribute, "__get__") else attribute
 
 
 def _visible_copy(estimator: Any) -> Any:
@@ -137,8 +137,8 @@ def predict_data(estimator: Any, logits: Any, groups: Any = None, labels: Any = 
     own = None if named else labels
     whole = isinstance(logits, Logits)
     data = as_logits(logits, own, groups) if whole else checked_logits(logits, own, None, groups)
-    fitted, given = estimator.class_names_, data.classes
-    if fitted is not None and given is not None and given != fitted and set(given) == set(fitted):
+    fitted, classes = estimator.class_names_, data.classes
+    if fitted is not None and classes is not None and classes != fitted and set(classes) == set(fitted):
         data = data.in_order(fitted)
     check_classes(estimator, data.n_classes, data.classes)
     if named:  # labels may be names that the estimator knows and the rows do not
@@ -154,11 +154,11 @@ def predict_data(estimator: Any, logits: Any, groups: Any = None, labels: Any = 
 def check_classes(estimator: Any, n_classes: int, classes: tuple[str, ...] | None) -> None:
     """Refuse other classes than a fitted estimator has."""
     _check_width(estimator, n_classes, classes)
-    for column, (given, fitted) in enumerate(zip(classes or (), estimator.class_names_ or (), strict=False)):
-        if given != fitted:
+    for column, (name, fitted) in enumerate(zip(classes or (), estimator.class_names_ or (), strict=False)):
+        if name != fitted:
             raise InputError(
                 f"class names must be those {type(estimator).__name__} was fitted on, in the same order; "
-                f"column {column} is {given!r} where it had {fitted!r}. Reorder the columns."
+                f"column {column} is {name!r} where it had {fitted!r}. Reorder the columns."
             )
 
 

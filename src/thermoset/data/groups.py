@@ -109,11 +109,11 @@ def read_groups(groups: object, n_rows: int) -> Groups:
         seen: dict[Any, int] = {}
         keys = [(type(item), item if isinstance(item, Hashable) else row) for row, item in enumerate(values.tolist())]
         codes = np.array([seen.setdefault(key, len(seen)) for key in keys], dtype=np.int64)
-        found = values[np.unique(codes, return_index=True)[1]].tolist()
+        items = values[np.unique(codes, return_index=True)[1]].tolist()
     else:
         distinct, codes = np.unique(values, return_inverse=True)
-        found = distinct.tolist()
-    texts = [_group_name(item, codes, place) for place, item in enumerate(found)]
+        items = distinct.tolist()
+    texts = [_group_name(item, codes, place) for place, item in enumerate(items)]
     names = _sort_names(set(texts))
     place_of = {name: number for number, name in enumerate(names)}
     return Groups(names, np.array([place_of[text] for text in texts], dtype=np.int64)[codes])

@@ -1,4 +1,4 @@
-"""Mistakes that rows show by themselves, said before anything is made of them.
+"""Mistakes that rows show by themselves, reported before anything is computed from them.
 
 Columns of a table that are no classes; probabilities given as logits; labels that count from 1; class names in another
 order than the columns; rows that the model was trained on, and rows that occur several times.
@@ -126,7 +126,7 @@ def _plain(name: str) -> str:
 
 _SUM_TOLERANCE = {"float16": 1e-2, "bfloat16": 2e-2}
 _USUAL_TOLERANCE = 1e-3
-"""How far a row of probabilities may be from 1: some units of the last place, and room for digits that a text lacks.
+"""How far a row of probabilities may be from 1: some units of the last place, and slack for digits that a text lacks.
 
 It is there to find mistakes: the softmax of the logarithms sums to 1 in any case."""
 _LOOKED_AT = 2**20  # numbers at the beginning of the data that are looked at
@@ -320,11 +320,11 @@ def doubt_about_order(top: Ints, labels: Ints, n_classes: int) -> str:
 
 
 def _best_order(top: Ints, labels: Ints, n_classes: int) -> float:
-    """How often labels agree under the order that fits best: found on every other row, and counted on the others."""
+    """How often labels agree under the order that fits best: fitted on every other row, and counted on the others."""
     from scipy.optimize import linear_sum_assignment  # noqa: PLC0415 - rarely needed
 
-    found, counted = slice(0, None, 2), slice(1, None, 2)
-    pairs = np.bincount(labels[found] * n_classes + top[found], minlength=n_classes * n_classes)
+    fitted, counted = slice(0, None, 2), slice(1, None, 2)
+    pairs = np.bincount(labels[fitted] * n_classes + top[fitted], minlength=n_classes * n_classes)
     _, order = linear_sum_assignment(pairs.reshape(n_classes, n_classes), maximize=True)
     return float(np.mean(order[labels[counted]] == top[counted]))
 

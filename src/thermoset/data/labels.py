@@ -30,8 +30,8 @@ def class_names(classes: object, n_classes: int) -> tuple[str, ...]:
         raise InputError(
             f"classes must be a sequence of {n_classes} names, one per column of logits; got {quoted(classes)}."
         )
-    given = list(classes)
-    names = [str(item) for item in given] if are_whole(given) else given
+    listed = list(classes)
+    names = [str(item) for item in listed] if are_whole(listed) else listed
     for i, item in enumerate(names):
         if not isinstance(item, str):
             raise InputError(
@@ -51,8 +51,8 @@ def class_names(classes: object, n_classes: int) -> tuple[str, ...]:
 def names_and_labels(table: Table, labels: object, classes: object) -> tuple[tuple[str, ...] | None, Ints | None]:
     """The names of the classes, those given or those of a frame's columns, and labels as column numbers."""
     shape, columns = table.values.shape, table.columns
-    given = list(classes) if isinstance(classes, Iterable) and not isinstance(classes, (str, bytes)) else classes
-    names = None if given is None else class_names(given, shape[1])
+    listed = list(classes) if isinstance(classes, Iterable) and not isinstance(classes, (str, bytes)) else classes
+    names = None if listed is None else class_names(listed, shape[1])
     numbered = columns is not None and are_whole(columns)
     if columns is not None:
         own = class_names(columns, shape[1])
@@ -66,12 +66,12 @@ def names_and_labels(table: Table, labels: object, classes: object) -> tuple[tup
             )
     if labels is None:
         return names, None
-    if given is None and numbered:
+    if listed is None and numbered:
         raise InputError(
             f"the frame's columns are the whole numbers {quoted(list(columns or ()))}: labels may be these names, or "
             "count columns from 0. Pass classes=list(frame.columns) for names, frame.to_numpy() for column numbers."
         )
-    read = _named_indices if names is not None and isinstance(given, list) and are_whole(given) else label_indices
+    read = _named_indices if names is not None and isinstance(listed, list) and are_whole(listed) else label_indices
     return names, read(labels, shape, names)  # type: ignore[arg-type]
 
 
@@ -86,7 +86,7 @@ def label_indices(labels: object, shape: tuple[int, ...], classes: tuple[str, ..
     """
     if isinstance(labels, (list, tuple)) and len(labels) and all(isinstance(label, str) for label in labels):
         _check_length((len(labels),), shape)
-        return _from_names(labels, classes)  # not as an array, where each would take the room of the longest
+        return _from_names(labels, classes)  # not as an array, where each would take the memory of the longest
     values = _read(labels, shape)
     kind = values.dtype.kind
     if kind in "UT":
@@ -144,8 +144,8 @@ def partial_indices(
 
 def _missing_among(values: NDArray[Any], classes: tuple[str, ...] | None) -> Bools:
     if values.dtype.kind in "iuf":
-        found: Bools = (values == -1) | (np.isnan(values) if values.dtype.kind == "f" else False)
-        return found
+        missing: Bools = (values == -1) | (np.isnan(values) if values.dtype.kind == "f" else False)
+        return missing
     blank = {"", "-1"} - set(classes or ())
     gone = (is_missing(one) or (one.strip() in blank if isinstance(one, str) else one == -1) for one in values.tolist())
     return np.fromiter(gone, dtype=np.bool_, count=len(values))
@@ -181,12 +181,12 @@ def _by_number(values: NDArray[Any], n_classes: int, classes: tuple[str, ...]) -
         name.removeprefix("-").isdecimal() and name.isascii() and str(int(name[:_LONGEST])) == name for name in classes
     ):
         return None
-    given, column = values.tolist(), {int(name): place for place, name in enumerate(classes)}
-    if any(value not in column for value in given):
+    numbers, column = values.tolist(), {int(name): place for place, name in enumerate(classes)}
+    if any(value not in column for value in numbers):
         return None
-    found = np.array([column[value] for value in given], dtype=np.int64)
-    if all(0 <= value < n_classes for value in given) and (found != values).any():
-        row = int(np.flatnonzero(found != values)[0])
+    indices = np.array([column[value] for value in numbers], dtype=np.int64)
+    if all(0 <= value < n_classes for value in numbers) and (indices != values).any():
+        row = int(np.flatnonzero(indices != values)[0])
         name = f"{values[row]:.0f}"
         raise _wrong(
             row,
@@ -194,7 +194,7 @@ def _by_number(values: NDArray[Any], n_classes: int, classes: tuple[str, ...]) -
             f"{quoted(classes[int(name)])}? Pass names as text: [str(y) for y in labels] if labels are names, "
             "[classes[y] for y in labels] if they are column numbers.",
         )
-    return found
+    return indices
 
 
 def _from_names(names: Sequence[str], classes: tuple[str, ...] | None, hint: str = "") -> Ints:
@@ -204,14 +204,14 @@ def _from_names(names: Sequence[str], classes: tuple[str, ...] | None, hint: str
             f"Pass classes=[...], the names in the order of the columns."
         )
     index = {name: column for column, name in enumerate(classes)}
-    found = [index.get(name, -1) for name in names]
-    if min(found, default=0) < 0:
-        row = found.index(-1)
+    indices = [index.get(name, -1) for name in names]
+    if min(indices, default=0) < 0:
+        row = indices.index(-1)
         if not names[row].strip():
             raise _wrong(row, f"is missing ({quoted(names[row])}). Drop rows without a label.")
         known = ", ".join(printable(name, 40) for name in classes[:5]) + (", ..." if len(classes) > 5 else "")
         raise _wrong(row, f"is {quoted(names[row])}, which is not one of the {len(classes)} classes ({known}).{hint}")
-    return np.asarray(found, dtype=np.int64)
+    return np.asarray(indices, dtype=np.int64)
 
 
 def _check_length(got: tuple[int, ...], shape: tuple[int, ...]) -> None:
@@ -265,22 +265,22 @@ def checked_weights(weights: Any, n_rows: int) -> Floats:
         raise InputError(f"weights must have shape ({n_rows},), one number for each row; got {values.shape}.")
     items = values.tolist()
     as_text = values.dtype.kind not in "iuf"  # of files
-    found = np.array([_number(item) for item in items]) if as_text else values.astype(np.float64)
-    bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
+    numbers = np.array([_number(item) for item in items]) if as_text else values.astype(np.float64)
+    bad = np.flatnonzero(~(np.isfinite(numbers) & (numbers >= 0)))
     if bad.size:
         said = (
             f"is {quoted(items[bad[0]])}; a weight must be a finite number of at least 0; {bad.size:,} such value(s)."
         )
         raise InputError(said, row=int(bad[0]), name="weights")
-    return found
+    return numbers
 
 
 def conformal_weights(weights: Any, n_rows: int) -> Floats:
     """The same for rows that set a threshold: one of them must count."""
-    found = checked_weights(weights, n_rows)
-    if not found.any():
+    checked = checked_weights(weights, n_rows)
+    if not checked.any():
         raise InputError("weights are all 0, so no row would count. Give likely rows a weight above 0.")
-    return found
+    return checked
 
 
 def _number(item: object) -> float:

@@ -327,8 +327,8 @@ class Logits:
         >>> Logits([[0.0, 1.0]], labels=["dog"], classes=["cat", "dog"]).in_order(("dog", "cat")).labels
         array([0])
         """
-        given = {name: column for column, name in enumerate(self.classes or ())}
-        order = np.array([given[name] for name in classes])
+        column_of = {name: column for column, name in enumerate(self.classes or ())}
+        order = np.array([column_of[name] for name in classes])
         labels = None if self.labels is None else np.argsort(order)[self.labels]
         return self._with(rows=self._reordered_rows(order), labels=labels, classes=tuple(classes))
 

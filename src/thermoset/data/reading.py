@@ -1,7 +1,7 @@
 """From whatever holds numbers to a checked NumPy array: arrays, lists, frames, tensors, and what frameworks return.
 
 No optional library is imported: an object can only be a pandas, polars, torch or SciPy one if that library is in
-`sys.modules` already; everything else is asked through `__array__` and `__dlpack__`.
+`sys.modules` already; everything else is read through `__array__` and `__dlpack__`.
 """
 
 import sys
@@ -307,10 +307,10 @@ def unpack_output(value: Any) -> Output | None:
         return Output(value["logits"], *more)
     if hasattr(value, "shape") or not (hasattr(value, "predictions") and hasattr(value, "label_ids")):
         return None  # a frame may have columns of these names
-    logits, given = value.predictions, value.label_ids
-    if isinstance(given, (tuple, list)) and any(hasattr(part, "shape") for part in given):
+    logits, label_ids = value.predictions, value.label_ids
+    if isinstance(label_ids, (tuple, list)) and any(hasattr(part, "shape") for part in label_ids):
         raise InputError(
-            f"label_ids holds {len(given)} arrays; expected one, with the label of each row. "
+            f"label_ids holds {len(label_ids)} arrays; expected one, with the label of each row. "
             "Pass Logits(output.predictions, labels=...)."
         )
     if isinstance(logits, (tuple, list)) and any(hasattr(part, "shape") for part in logits):
@@ -323,12 +323,12 @@ def unpack_output(value: Any) -> Output | None:
                 "classes). Pass the logits: Logits(output.predictions[0], labels=output.label_ids)."
             )
         logits = tables[0]
-    return Output(logits, None if given is None else _label_ids(given))
+    return Output(logits, None if label_ids is None else _label_ids(label_ids))
 
 
-def _label_ids(given: object) -> NDArray[Any] | None:
+def _label_ids(label_ids: object) -> NDArray[Any] | None:
     """No labels where every one is the placeholder of an unlabelled row; a single one among others is an error."""
-    labels = one_column(given, "label_ids")
+    labels = one_column(label_ids, "label_ids")
     if labels.ndim != 1:
         raise InputError(
             f"label_ids has shape {labels.shape}; expected one label per row. Multi-label outputs are not supported; "

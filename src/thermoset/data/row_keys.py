@@ -17,7 +17,7 @@ KEY_BITS = 48
 """Keys are below 2**48: a million rows share none with 32,768 others, but for once in 8,000 times."""
 
 _SHIFT = np.uint64(64 - KEY_BITS)
-_DROPPED = 13  # bits of a float32 that a float16 has no room for
+_DROPPED = 13  # bits of a float32 mantissa that a float16 lacks
 
 
 def row_keys(source: Source) -> Keys:

@@ -219,14 +219,14 @@ class StoredLogits(Logits):
         return self._rows._replace(segments=segments)
 
     def _take_rows(self, index: Ints) -> StoredRows:
-        found, start = [], 0
+        segments, start = [], 0
         for segment in self._rows.segments:
             first, stop = np.searchsorted(index, (start, start + segment.n_rows))
             if first < stop:
                 wanted = index[first:stop] - start
-                found.append(segment._replace(rows=wanted if segment.rows is None else segment.rows[wanted]))
+                segments.append(segment._replace(rows=wanted if segment.rows is None else segment.rows[wanted]))
             start += segment.n_rows
-        return self._rows._replace(segments=tuple(found))
+        return self._rows._replace(segments=tuple(segments))
 
     def _joined_rows(self, other: Logits, labels: Ints, groups: Groups | None) -> Logits:
         if not isinstance(other, StoredLogits):
@@ -235,7 +235,7 @@ class StoredLogits(Logits):
         return self._with(rows=rows, labels=labels, groups=groups)
 
     def apply(self, f: Callable[[Block], Block]) -> Logits:
-        """The same rows with other numbers, made when they are read; f must be picklable for a cluster."""
+        """The same rows with other numbers, computed when they are read; f must be picklable for a cluster."""
         return self._with(rows=self._transformed(f, np.dtype(np.float64), self.classes))
 
     def __reduce__(self) -> tuple[Any, ...]:

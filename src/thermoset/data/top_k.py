@@ -25,7 +25,7 @@ from thermoset.quoting import quoted
 from thermoset.rows import block_rows
 
 LEAST_KEPT = 4
-"""Logits a row must keep: u is made of the largest ones (`uniforms`)."""
+"""Logits a row must keep: u is computed from the largest ones (`uniforms`)."""
 MOST_CLASSES = 10_000_000
 TEMPERATURES = (0.5, 0.6, 0.7, 0.85, 1.0, 1.2, 1.4, 1.7, 2.0, 3.0, 5.0)
 """Where the log-sums of what is left out are kept: the range in which sets are chosen, densest where they change most.
@@ -96,8 +96,8 @@ class TopRows:
 
 def tops_of(source: object) -> TopRows | None:
     """The record of a source whose rows are not whole; None for whole rows."""
-    found: TopRows | None = getattr(source, "tops", None)
-    return found
+    tops: TopRows | None = getattr(source, "tops", None)
+    return tops
 
 
 class TopLogits(Logits):
@@ -209,7 +209,7 @@ class TopLogits(Logits):
 
     @property
     def logits(self) -> Block:
-        """Completed rows (n, C): a best guess that carries no promise; made anew at each call."""
+        """Completed rows (n, C): a best guess that carries no promise; computed anew at each call."""
         size = self.n_rows * self.n_classes * self.dtype.itemsize
         if size > _MOST_COMPLETED:
             raise InputError(
@@ -317,9 +317,9 @@ def _with_largest(block: Block, top: int, temperatures: NDArray[np.float64]) -> 
     return TopRows(logits, small, n_classes, Stated(temperatures, kept, of_all=False))
 
 
-def _read_indices(given: object, shape: tuple[int, ...], n_classes: int) -> Indices:
+def _read_indices(values: object, shape: tuple[int, ...], n_classes: int) -> Indices:
     """Check classes: whole numbers in range, no class twice in a row."""
-    indices = np.asarray(given) if isinstance(given, list | tuple) else foreign_array(given, "top_indices")
+    indices = np.asarray(values) if isinstance(values, list | tuple) else foreign_array(values, "top_indices")
     if indices.shape != shape or indices.dtype.kind not in "iu":
         raise InputError(
             f"top_indices must be whole numbers, shape {shape} as top_logits; got {indices.dtype}, shape "
@@ -365,8 +365,8 @@ def _read_stated(n_rows: int, log_rest: object, temperatures: object, log_sum_ex
     return Stated(np.empty(0), np.empty((n_rows, 0)), of_all=False)
 
 
-def _sums(given: object, shape: tuple[int, ...], name: str) -> Block:
-    sums = np.asarray(given) if isinstance(given, list | tuple) else foreign_array(given, name)
+def _sums(values: object, shape: tuple[int, ...], name: str) -> Block:
+    sums = np.asarray(values) if isinstance(values, list | tuple) else foreign_array(values, name)
     if sums.shape != shape or sums.dtype.kind not in "fiu":
         raise InputError(f"{name} must be numbers of shape {shape}; got {sums.dtype}, shape {sums.shape}.")
     sums = sums if sums.dtype in (np.float16, np.float32, np.float64) else sums.astype(np.float64)
