@@ -27,9 +27,9 @@ def pairs(value: ArrayLike, tie_break: ArrayLike) -> Pairs:
     [True, False]
     """
     first, second = np.broadcast_arrays(value, tie_break)
-    found = np.empty(first.shape, dtype=np.complex128)
-    found.real, found.imag = first, second  # not value + 1j * tie_break: 1j * inf has a NaN
-    return found
+    result = np.empty(first.shape, dtype=np.complex128)
+    result.real, result.imag = first, second  # not value + 1j * tie_break: 1j * inf has a NaN
+    return result
 
 
 def as_floats(scores: Pairs) -> Floats:

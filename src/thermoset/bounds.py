@@ -22,13 +22,13 @@ MOST_DIGITS = 100
 """Digits of a number as it is typed. The exact decimal expansion of a float near 1 has up to 55."""
 
 MOST_ROWS = 10**12
-"""Rows that can be asked for, in a plan or a law: a trillion."""
+"""The largest number of rows in a plan or a law: a trillion."""
 
 MOST_HELD = 2**31 - 1
 """Rows that data can have: their numbers fit 32 bits."""
 
 COLDEST, HOTTEST = 1e-300, 1e300
-"""Temperatures that can be asked for: below 5.6e-309 the inverse is infinite, and probabilities are NaN."""
+"""The range of temperatures: below 5.6e-309 the inverse is infinite, and probabilities are NaN."""
 
 _LARGEST_EXPONENT = 400  # beyond every float: 1e308 and 5e-324 can be typed
 _LEAST_MEMORY, _MOST_MEMORY = 2**20, 2**60  # a bare 4 was meant as gigabytes; more than an exbibyte is a slip
@@ -47,8 +47,8 @@ def exact_number(value: object) -> Fraction | None:
     if isinstance(single, bool) or not isinstance(single, str | Decimal | Real):
         return None
     if isinstance(single, Rational):
-        found = Fraction(int(single.numerator), int(single.denominator))
-        return found if max(abs(found.numerator), found.denominator) < 10**MOST_DIGITS else None
+        number = Fraction(int(single.numerator), int(single.denominator))
+        return number if max(abs(number.numerator), number.denominator) < 10**MOST_DIGITS else None
     text = str(single)
     if not text.isprintable() or max(map(len, text.split("/"))) > MOST_DIGITS:
         return None
@@ -77,13 +77,13 @@ def real_number(value: object, name: str, low: float, high: float, wanted: str, 
     >>> real_number(2, "penalty", 0, 10, "a number from 0 to 10", "Try 1.")
     2.0
     """
-    single, found = _single(value), math.nan
+    single, number = _single(value), math.nan
     if not isinstance(single, bool) and isinstance(single, Decimal | Real):
         with suppress(OverflowError, ValueError):
-            found = float(single)
-    if not low <= found <= high:
+            number = float(single)
+    if not low <= number <= high:
         raise InputError(f"{name} must be {wanted}; got {quoted(value)}. {advice}")
-    return found
+    return number
 
 
 def whole_number(value: object, name: str, low: int, high: int, advice: str) -> int:
@@ -97,13 +97,13 @@ def whole_number(value: object, name: str, low: int, high: int, advice: str) -> 
     thermoset.errors.InputError: trials must be a whole number from 1 to 10; got 3.0. Try 5.
     """
     try:
-        found = None if isinstance(value, bool | np.bool_) else operator.index(value)  # type: ignore[arg-type]
+        number = None if isinstance(value, bool | np.bool_) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        found = None
-    if found is None or not low <= found <= high:
+        number = None
+    if number is None or not low <= number <= high:
         most = f"{high:,}" if high < 10**15 else f"2**{high.bit_length()} - 1"
         raise InputError(f"{name} must be a whole number from {low:,} to {most}; got {quoted(value)}. {advice}")
-    return found
+    return number
 
 
 def bytes_of(value: object, name: str = "memory") -> int:
@@ -125,10 +125,10 @@ def bytes_of(value: object, name: str = "memory") -> int:
         number, scale = exact_number(amount[1]), (1024 if amount[3] else 1000) ** power
     else:
         number, scale = (None if isinstance(value, str) else exact_number(value)), 1
-    if number is None or not _LEAST_MEMORY <= (found := int(number * scale)) <= _MOST_MEMORY:
+    if number is None or not _LEAST_MEMORY <= (n_bytes := int(number * scale)) <= _MOST_MEMORY:
         wanted = "from 1MiB to 1024PiB, such as 1GiB or 512MB"
         raise InputError(f"{name} must be {wanted}; got {quoted(value)}. Try 1GiB.")
-    return found
+    return n_bytes
 
 
 def checked_temperature(temperature: object, name: str = "temperature") -> float:
