@@ -264,9 +264,9 @@ class CalibrationScores:
         if smoothing_seed is not None:
             smoothing = Randomness(smoothing_seed, v, keys=randomness.keys, second=True)
         own = np.ones(len(data), dtype=np.int64)
-        given = own_weights(self.weights, weights, len(data))
-        if given is not None and self.weights is not None:
-            own = self.weights.round_weights(given)
+        row_weights = own_weights(self.weights, weights, len(data))
+        if row_weights is not None and self.weights is not None:
+            own = self.weights.round_weights(row_weights)
         groups = np.zeros(len(data), dtype=np.int64)
         if self.groups is not None:
             groups = group_codes(data, self.groups.names, self.fallback is not None, "predict_p")

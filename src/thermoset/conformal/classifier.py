@@ -325,9 +325,9 @@ class ConformalClassifier(Estimator):
         known = [q for q in (self.thresholds_, self.fallback_threshold_) if q is not None]
         table = np.concatenate(known)[None] if alphas is None else scores.table(alphas)
         levels, falls_back = [self._fitted_alpha] if alphas is None else alphas, scores.fallback is not None
-        found = row_thresholds(data, weights, table, scores, levels, self.group_names_, falls_back, _BY_GROUP)
+        thresholds = row_thresholds(data, weights, table, scores, levels, self.group_names_, falls_back, _BY_GROUP)
         randomness = scoring.randomness(u, len(data), ids)
-        return predict(data, scoring.score, scoring.temperature, randomness, *found)
+        return predict(data, scoring.score, scoring.temperature, randomness, *thresholds)
 
     def _warn_where_infinite(self, thresholds: Pairs, alpha: Alpha) -> None:
         message = shortage(self.calibration_, thresholds, alpha, self.n_features_in_, self.class_names_)
@@ -371,5 +371,5 @@ def _calibration_scores(
         weights = conformal_weights(weights, len(data))
     at = [Scoring.of(recipe.change(temperature=t)) for t in temperatures]
     labels, randomness = data.require_labels("ConformalClassifier.fit"), at[0].randomness(u, len(data), ids)
-    found = label_scores(data, labels, at[0].score, [one.temperature for one in at], randomness)
-    return [CalibrationScores.of(own, data, recipe, one, rows, weights) for own, one in zip(found, at, strict=True)]
+    scores = label_scores(data, labels, at[0].score, [one.temperature for one in at], randomness)
+    return [CalibrationScores.of(own, data, recipe, one, rows, weights) for own, one in zip(scores, at, strict=True)]

@@ -89,8 +89,8 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
             return self.name.removeprefix(_OWN)
         usual = asdict(_KINDS[self.name]()) if self.name in _KINDS else {}
         numbers = {key: value for key, value in self.parameters.items() if isinstance(value, int | float)}
-        given = [f"{key}={value:g}" for key, value in numbers.items() if usual.get(key) != value]
-        return self.name.upper() + (f"({', '.join(given)})" if given else "")
+        arguments = [f"{key}={value:g}" for key, value in numbers.items() if usual.get(key) != value]
+        return self.name.upper() + (f"({', '.join(arguments)})" if arguments else "")
 
 
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

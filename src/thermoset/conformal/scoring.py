@@ -70,21 +70,21 @@ def scores(method: ScoreLike, logits: Any, *, temperature: float = 1.0, u: Any =
     array([[0.2 , 0.62, 0.88]])
     """
     data = as_logits(logits)
-    given = _checked_u(np.full(len(data), u) if np.ndim(u) == 0 else u, len(data))
-    matrix = score_matrix(data, resolve(method), checked_temperature(temperature), Randomness(given=given))
+    uniforms = _checked_u(np.full(len(data), u) if np.ndim(u) == 0 else u, len(data))
+    matrix = score_matrix(data, resolve(method), checked_temperature(temperature), Randomness(given=uniforms))
     return matrix.real.copy()
 
 
 def _checked_u(u: Any, n_rows: int) -> Floats:
     try:
-        given = np.array(u, dtype=np.float64)
+        uniforms = np.array(u, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"u must be numbers in [0, 1], one per row; got {quoted(u)}.") from None
-    if given.shape != (n_rows,):
-        raise InputError(f"u must have shape ({n_rows},), one number per row; got {given.shape}.")
-    if not np.all((given >= 0) & (given <= 1)):
-        raise InputError(f"u must lie in [0, 1]; got {given.min()} to {given.max()}. Try rng.random({n_rows}).")
-    return given
+    if uniforms.shape != (n_rows,):
+        raise InputError(f"u must have shape ({n_rows},), one number per row; got {uniforms.shape}.")
+    if not np.all((uniforms >= 0) & (uniforms <= 1)):
+        raise InputError(f"u must lie in [0, 1]; got {uniforms.min()} to {uniforms.max()}. Try rng.random({n_rows}).")
+    return uniforms
 
 
 # ---- scores of labels ------------------------------------------------------------------------------------------------

@@ -345,10 +345,10 @@ def group_coverage(sets: ArrayLike, labels: ArrayLike, groups: object) -> PartCo
     (('a', 'b'), [1.0, 0.5], [1, 2], [2.0, 1.0])
     """
     hit, members, _ = check_hits(sets, labels)
-    given = read_groups(groups, len(hit))
-    table = _coverage_by(given.codes, len(given.names), hit)
-    sizes = np.bincount(given.codes, np.count_nonzero(members, axis=1), len(given.names))
-    return replace(table, names=given.names, avg_size=ratio(sizes, table.count))
+    parts = read_groups(groups, len(hit))
+    table = _coverage_by(parts.codes, len(parts.names), hit)
+    sizes = np.bincount(parts.codes, np.count_nonzero(members, axis=1), len(parts.names))
+    return replace(table, names=parts.names, avg_size=ratio(sizes, table.count))
 
 
 def size_stratified_coverage(sets: ArrayLike, labels: ArrayLike) -> PartCoverage:

@@ -43,7 +43,7 @@ class Metric:
         `SetCounts` -> a number, or one for each trial.
     needs : "counts", "sizes", "threshold", "ranks", "expectation", "groups" or "confidence"
         What the formula reads. Counts are there for sets and for every sweep; thresholds for sweeps, and groups for
-        sweeps of rows that have them; sizes and strata of confidence for sweeps that are asked for them; counts with u
+        sweeps of rows that have them; sizes and strata of confidence for sweeps that request them; counts with u
         integrated out for sweeps with `evaluation="integrated"` and the study, ranks of labels for the study alone.
     averages : bool
         Whether a sweep with `evaluation="integrated"` computes it from expected counts too: where it is linear in hits.
@@ -87,10 +87,10 @@ class Metric:
         confidence: ArrayLike | None = None,
     ) -> float:
         """Compute it from boolean sets (n, C) and labels (n,)."""
-        given = {"groups": groups is not None, "confidence": confidence is not None}
-        if not self.is_of_sets and not given.get(self.needs):
+        passed = {"groups": groups is not None, "confidence": confidence is not None}
+        if not self.is_of_sets and not passed.get(self.needs):
             remedy = "Use thermoset.study." if self.needs == "ranks" else "Use thermoset.sweep."
-            remedy = f"Pass {self.needs}= as well." if self.needs in given else remedy
+            remedy = f"Pass {self.needs}= as well." if self.needs in passed else remedy
             raise InputError(f"{self.name} cannot be computed from sets and labels. {remedy}")
         return float(self.of(counts_of_sets(sets, labels, alpha, groups=groups, confidence=confidence)))
 

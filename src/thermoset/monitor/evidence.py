@@ -267,18 +267,18 @@ def fixed_evidence(hits: ArrayLike, rows: ArrayLike, level: ArrayLike) -> Floats
 
 def closed_testing(log_e: ArrayLike) -> Floats:
     """Evidence of each part, adjusted for the number of parts: closed testing with averages."""
-    given = np.asarray(log_e, dtype=np.float64)
-    if not given.size:
-        return given
+    evidence = np.asarray(log_e, dtype=np.float64)
+    if not evidence.size:
+        return evidence
     # Rounding down keeps evidence valid.
-    values = np.exp(np.minimum(given, _LARGEST))
+    values = np.exp(np.minimum(evidence, _LARGEST))
     ascending = np.sort(values)
     below = np.concatenate([[0.0], np.cumsum(ascending)])
     # The next value lowers the average of a set while it is below it: (j + 1) e_(j) - sum of the first j < e_i.
     reach = np.arange(1, len(ascending) + 1) * ascending - below[:-1]
     joined = np.minimum(np.searchsorted(reach, values), np.searchsorted(ascending, values))
     with np.errstate(divide="ignore"):
-        adjusted: Floats = np.minimum(np.log((values + below[joined]) / (joined + 1)), given)
+        adjusted: Floats = np.minimum(np.log((values + below[joined]) / (joined + 1)), evidence)
     return adjusted
 
 

@@ -142,10 +142,10 @@ class Monitor:
             if os.path.lexists(target):
                 wanted, monitor = monitor.state, cls.load(target, predictor)
                 for name in settings:  # with others its promise would no longer hold
-                    given, known = getattr(wanted, name), getattr(monitor.state, name)
-                    if given != known:
+                    value, known = getattr(wanted, name), getattr(monitor.state, name)
+                    if value != known:
                         raise InputError(
-                            f"{target}: was started with {name} {known}; got {given}. Omit it, or name another file to "
+                            f"{target}: was started with {name} {known}; got {value}. Omit it, or name another file to "
                             "start a new state."
                         )
             yield monitor

@@ -1,4 +1,4 @@
-"""The predictor: what it does (`predictor`), what it is (`document`), how it is made (`fit`).
+"""The predictor: what it does (`predictor`), what it is (`document`), how it is fitted (`fit`).
 
 Names and submodules load when they are first used (`__init__.pyi` lists them): predicting loads nothing of fitting.
 """

@@ -129,12 +129,12 @@ def _try_shares(probs: Floats, labels: Ints, scores: Pairs, rng: np.random.Gener
     missed, counts = scores > threshold, np.bincount(labels, minlength=n_classes)
     rates = np.bincount(labels, missed, n_classes) + _PSEUDO_ROWS * max(missed.mean(), 1 / n_rows)
     hard = shares_of(counts) * rates / (counts + _PSEUDO_ROWS)
-    asked = np.column_stack([rng.dirichlet(np.ones(n_classes), size=_DRAWN).T, hard])
+    trial_shares = np.column_stack([rng.dirichlet(np.ones(n_classes), size=_DRAWN).T, hard])
     drawn = np.minimum((probs.cumsum(axis=1) < rng.random((n_rows, 1))).sum(axis=1), n_classes - 1)
     planted, weights, sources = [], [], []
     for own in (labels, drawn):  # those of the rows, and labels for which the probabilities are right
         known = np.bincount(own, minlength=n_classes)
-        shares = asked * (known > 0)[:, None]
+        shares = trial_shares * (known > 0)[:, None]
         planted.append(shares / shares.sum(axis=0))
         sources.append(shares_of(known)[:, None])
         weights.append((planted[-1] / sources[-1])[own])
@@ -146,8 +146,8 @@ def _try_shares(probs: Floats, labels: Ints, scores: Pairs, rng: np.random.Gener
         new: Floats = ratio * (probs.T @ (all_weights[:, columns] / np.maximum(probs @ ratio, np.finfo(float).tiny)))
         return new
 
-    found, _ = _solve(step, np.repeat(mean / mean.sum(), all_weights.shape[1], axis=1), 1e-5, None, _FEW_STEPS)
-    errors, targets = [], np.split(found / mean, 2, axis=1)
+    points, _ = _solve(step, np.repeat(mean / mean.sum(), all_weights.shape[1], axis=1), 1e-5, None, _FEW_STEPS)
+    errors, targets = [], np.split(points / mean, 2, axis=1)
     for place, (source, truth) in enumerate(zip(sources, planted, strict=True)):
         targets[place] = _scale(targets[place] * source)
         errors.append(float((((targets[place] - truth) ** 2).sum(axis=0) / (truth**2).sum(axis=0)).mean()))
@@ -168,7 +168,7 @@ def _try_shares(probs: Floats, labels: Ints, scores: Pairs, rng: np.random.Gener
 # ---- estimated shares ------------------------------------------------------------------------------------------------
 
 BOOTSTRAP = 200
-"""Resamples behind the errors of an estimate unless another number is asked for."""
+"""Resamples behind the errors of an estimate unless another number is requested."""
 
 FEWEST_ROWS = 50
 """Target rows below which class shares are not estimated."""
@@ -191,7 +191,7 @@ class PriorEstimate:
     Attributes
     ----------
     source, target : float arrays (C,)
-        Class shares of the rows the predictor was made with, and those estimated for the target rows.
+        Class shares of the rows the predictor was fitted on, and those estimated for the target rows.
     error : float array (C,), or None
         Standard errors of the target shares: of drawing target rows and source labels, and of what probabilities were
         seen to be wrong on the conformal rows. None without a bootstrap.
@@ -249,18 +249,18 @@ def estimate_priors(
             "per class. Pass more target rows, or the shares themselves (priors=)."
         )
     source, mean = shares_of(counts), reference.means()[:, None]
-    found, calm = _solve(_em_step(data, temperature, mean, None), mean / mean.sum(), _TOLERANCE, None)
+    point, calm = _solve(_em_step(data, temperature, mean, None), mean / mean.sum(), _TOLERANCE, None)
     if not calm[0]:
         warnings.warn(
             f"the class shares were still changing after {2 * _MOST_STEPS:,} EM steps: their last digits may be wrong.",
             CoverageWarning,
             stacklevel=3,
         )
-    target = _scale(found / mean * source[:, None])[:, 0]
-    unseen = np.flatnonzero((counts == 0) & (found[:, 0] > _RULE_OF_THREE / n_source))
+    target = _scale(point / mean * source[:, None])[:, 0]
+    unseen = np.flatnonzero((counts == 0) & (point[:, 0] > _RULE_OF_THREE / n_source))
     if unseen.size:
         warnings.warn(
-            f"the estimate gives {found[unseen, 0].sum():.1%} of the target rows to classes without conformal rows, so "
+            f"the estimate gives {point[unseen, 0].sum():.1%} of the target rows to classes without conformal rows, so "
             f"nothing supports it: {name_some(unseen, data.classes)}. Recalibrate on rows that hold them, or give the "
             "shares (priors=).",
             CoverageWarning,
@@ -269,14 +269,14 @@ def estimate_priors(
     error = None
     if n_resamples:  # of the target rows, and of the source rows, whose labels move with their mean probabilities
         rng, spread = stream(seed, "source rows"), reference.spreads()[:, None]
-        with_rows, beside = (
+        with_rows, noise = (
             rng.gamma(1 / var, var, size=(len(mean), n_resamples))  # relative variances of means over rows
             for var in (np.maximum(var / (n_source * mean**2), 1e-12) for var in (mean - spread - mean**2, spread))
         )
-        start = _scale(np.repeat(np.maximum(found, _LEAST / len(data)), n_resamples, axis=1))
+        start = _scale(np.repeat(np.maximum(point, _LEAST / len(data)), n_resamples, axis=1))
         step = _em_step(data, temperature, mean * with_rows, trial_keys(seed, range(n_resamples)))
         shares = _solve(step, start, _LOOSE, progress)[0]
-        resampled = _scale(shares / mean * source[:, None] * beside)  # `with_rows` is in the labels and in the means
+        resampled = _scale(shares / mean * source[:, None] * noise)  # `with_rows` is in the labels and in the means
         # a share that no resample moves from zero was seen on no row: it is small, as one row would be, and not zero
         known = reference.bias**2 * target * np.maximum(target, 1 / len(target)) + 1.0 / len(data) ** 2
         error = np.sqrt(np.minimum(resampled.var(axis=1, ddof=min(1, n_resamples - 1)) + known, 1.0))
@@ -318,13 +318,13 @@ def _add_rows(
     work = np.empty((2, ratio.shape[1]))
     for start in range(0, len(block), _ROWS):
         some = as_float64(block[start : start + _ROWS])
-        probs, found, counts = np.empty(some.shape), np.zeros(ratio.shape), np.ones((len(some), ratio.shape[1]))
+        probs, totals, counts = np.empty(some.shape), np.zeros(ratio.shape), np.ones((len(some), ratio.shape[1]))
         kernels.softmax(some, temperature, probs)
         if keys is not None:
             kernels.trial_uniforms(keys, numbers.start + start, counts)
             counts = np.searchsorted(_POISSON, counts.ravel(), side="right").reshape(counts.shape).astype(np.float64)
-        kernels.add_responsibilities(probs, ratio, counts, _ROUNDER, work, found)
-        np.add(sums[0], np.rint(found / UNIT).astype(np.int64), out=sums[0])
+        kernels.add_responsibilities(probs, ratio, counts, _ROUNDER, work, totals)
+        np.add(sums[0], np.rint(totals / UNIT).astype(np.int64), out=sums[0])
 
 
 def _solve(
@@ -335,13 +335,13 @@ def _solve(
     Steps are extrapolated from two of them (SQUAREM's third scheme, Varadhan and Roland 2008; shares stay above zero),
     and an extrapolation that did not bring the next step closer is taken back.
     """
-    found, calm, active = start.copy(), np.zeros(start.shape[1], dtype=np.bool_), np.arange(start.shape[1])
+    points, calm, active = start.copy(), np.zeros(start.shape[1], dtype=np.bool_), np.arange(start.shape[1])
     at, safe, before = start, start, np.full(start.shape[1], np.inf)
     for _ in range(_MOST_STEPS if most_steps is None else most_steps):
         once = step(at, active)
         change = once - at
         size = np.abs(change).max(axis=0)
-        found[:, active], rests = once, size <= tolerance
+        points[:, active], rests = once, size <= tolerance
         calm[active[rests]] = True
         left, worse = ~rests, (size > before)[~rests]
         active = active[left]
@@ -356,20 +356,20 @@ def _solve(
         reach = np.maximum(reach, 1.0)
         ahead = _scale(np.maximum(at + 2 * reach * change + reach**2 * turn, _LEAST * twice))
         at, safe, before = np.where(worse, twice, ahead), twice, np.where(worse, np.inf, size)
-    return found, calm
+    return points, calm
 
 
 # ---- the shift of a predictor
 
 
-def make_shift(document: "Document", given: Any) -> LabelShift:
+def make_shift(document: "Document", priors: Any) -> LabelShift:
     """The shift of a predictor to given shares (see `read_priors`) or estimated ones (a `PriorEstimate`)."""
     labels = shiftable_scores(document).labels
     source = shares_of(np.bincount(labels, minlength=document.n_classes))
-    estimate = given if isinstance(given, PriorEstimate) else None
+    estimate = priors if isinstance(priors, PriorEstimate) else None
     if estimate is not None and not np.array_equal(estimate.source, source):
         raise InputError("these shares were estimated with a different predictor. Estimate them with this one.")
-    target = read_priors(given, document.classes, document.n_classes) if estimate is None else estimate.target
+    target = read_priors(priors, document.classes, document.n_classes) if estimate is None else estimate.target
     shift = LabelShift(
         source=tuple(source.tolist()),
         target=tuple(target.tolist()),

@@ -124,11 +124,11 @@ class Document(Stored, frozen=True, kw_only=True, dict=True, omit_defaults=False
     confidence : ConfidenceReference or None
         None where rows hold only their largest logits or have weights.
     measures, provenance
-        What was measured when it was made, and what it was made from.
+        What was measured when it was fitted, and the rows it was fitted on.
     row_keys : RowKeys
-        Finds data leakage: the rows that made it.
+        Finds data leakage: the rows it was fitted on.
     choice : Choice
-        Why; made for a level of its own. It is decoded when somebody asks for it.
+        Why; made for a level of its own. It is decoded on first access.
     """
 
     format: str = "thermoset predictor"
@@ -202,22 +202,22 @@ class Document(Stored, frozen=True, kw_only=True, dict=True, omit_defaults=False
             return ()
         if self.training_signs:
             return (self.training_signs,)
-        found, above = {one.name: one.value for one in self.measures}, self.answers.review_above
+        values, above = {one.name: one.value for one in self.measures}, self.answers.review_above
         lines = [self.answers.claim.sentence]
-        if "choose_share" in found:
+        if "choose_share" in values:
             rule = "an empty set" if above is None else f"an empty set, or more than {above} labels"
             lines.append(
-                f"The others: {found['choose_share']:.1%} of all rows for a choice, {found['review_share']:.1%} for "
+                f"The others: {values['choose_share']:.1%} of all rows for a choice, {values['review_share']:.1%} for "
                 f"review ({rule})."
             )
-        if "unanswered_size" in found:
+        if "unanswered_size" in values:
             promised = float(1 - exact_level(self.alpha))
             lines.append(
-                f"Their sets have {found['unanswered_size']:.2f} labels on average, and hold the true label with "
+                f"Their sets have {values['unanswered_size']:.2f} labels on average, and hold the true label with "
                 f"probability {promised:.4g} or more, over choices and reviews together."
             )
             lines.append(
-                f"Sets under one threshold for all rows would hold it in {found['plain_coverage']:.1%} of them."
+                f"Sets under one threshold for all rows would hold it in {values['plain_coverage']:.1%} of them."
             )
         return tuple(lines)
 
@@ -346,63 +346,68 @@ def _refuse_own_calibrator(document: Document) -> None:
         )
 
 
-def _cross_checks(made: Document) -> Iterator[tuple[bool, str]]:
-    n_classes, recipe, came, names = made.n_classes, made.recipe, made.provenance, made.classes
-    grouping, groups, of_class, limits = made.grouping, made.group_of_class, made.by_class, recipe.method.limits
-    by_row, n_rows, score = grouping is not None and grouping.of_rows, sum(made.pool_rows), recipe.score
-    yield made.input_kind not in INPUT_KINDS, f"input_kind must be {' or '.join(INPUT_KINDS)}"
-    yield exact_level(recipe.alpha) > exact_level(made.alpha), "alpha of the sets must be at most alpha"
+def _cross_checks(document: Document) -> Iterator[tuple[bool, str]]:
+    n_classes, recipe, came, names = document.n_classes, document.recipe, document.provenance, document.classes
+    grouping, groups, of_class, limits = (
+        document.grouping,
+        document.group_of_class,
+        document.by_class,
+        recipe.method.limits,
+    )
+    by_row, n_rows, score = grouping is not None and grouping.of_rows, sum(document.pool_rows), recipe.score
+    yield document.input_kind not in INPUT_KINDS, f"input_kind must be {' or '.join(INPUT_KINDS)}"
+    yield exact_level(recipe.alpha) > exact_level(document.alpha), "alpha of the sets must be at most alpha"
     yield (
         names is not None and not len(names) == len(set(names)) == n_classes,
         "classes must be different, one per column",
     )
     yield score.learns or len(score.offsets(n_classes)) != n_classes, "the prior must have one number per class"
-    calibrated = [made.correction.faults(n_classes)] if made.correction is not None else []
-    calibrated += [made.confidence_map.faults()] if made.confidence_map is not None else []
+    calibrated = [document.correction.faults(n_classes)] if document.correction is not None else []
+    calibrated += [document.confidence_map.faults()] if document.confidence_map is not None else []
     yield from ((True, fault) for faults in calibrated for fault in faults)
-    bins = {len(part) for one in made.reliability for part in (one.count, one.right, one.confidence)}
+    bins = {len(part) for one in document.reliability for part in (one.count, one.right, one.confidence)}
     yield not bins <= {N_BANDS}, f"reliability must have {N_BANDS} bins"
     beyond = limits is not None and (len(limits) != n_classes or not all(1 <= one <= n_classes for one in limits))
     yield recipe.needs_limits or beyond, "limits must be from 1 to n_classes, one per class"
-    yield (made.group_names is not None) != by_row, "group_names must be those of thresholds by group"
-    yield len(set(made.group_names or ())) != len(made.group_names or ()), "group_names must be different"
+    yield (document.group_names is not None) != by_row, "group_names must be those of thresholds by group"
+    yield len(set(document.group_names or ())) != len(document.group_names or ()), "group_names must be different"
     clustered = grouping is not None and not by_row and not grouping.each_class
     yield (groups is not None) != clustered, "group_of_class must be that of clustered classes"
     yield groups is not None and len(groups) != n_classes, "group_of_class must have one entry per class"
-    n_pools = len(np.unique(of_class)) if of_class is not None else len(made.group_names or [""])
-    yield len(made.pool_rows) != n_pools, "pool_rows must have one entry per pool"
+    n_pools = len(np.unique(of_class)) if of_class is not None else len(document.group_names or [""])
+    yield len(document.pool_rows) != n_pools, "pool_rows must have one entry per pool"
     yield not 0 < n_rows <= came.conformal_rows, "pool_rows must be at most the conformal rows"
-    yield bool(made.sizes) and sum(made.sizes) != came.conformal_rows, "sizes must count the conformal rows"
-    yield len(made.sizes) > n_classes + 1, "sizes must be those of 0 to n_classes labels"
-    if (seen := made.confidence) is not None:
+    yield bool(document.sizes) and sum(document.sizes) != came.conformal_rows, "sizes must count the conformal rows"
+    yield len(document.sizes) > n_classes + 1, "sizes must be those of 0 to n_classes labels"
+    if (seen := document.confidence) is not None:
         ascending = all(a < b for a, b in pairwise(seen.cuts)) and len(seen.counts) == len(seen.cuts) + 1
         counted = ascending and sum(seen.counts) == came.conformal_rows
         yield not counted, "confidence must count the conformal rows between ascending cuts"
-    yield (made.scores is None) == (made.thresholds is None), "there must be scores or thresholds, and not both"
-    if (stored := made.thresholds) is not None:
-        expected = n_pools + (recipe.fallback is not None) + (made.answers is not None)
-        expected = n_classes if of_class is not None or made.shift is not None else expected
+    yield (document.scores is None) == (document.thresholds is None), "there must be scores or thresholds, and not both"
+    if (stored := document.thresholds) is not None:
+        expected = n_pools + (recipe.fallback is not None) + (document.answers is not None)
+        expected = n_classes if of_class is not None or document.shift is not None else expected
         yield {len(stored.value), len(stored.tie)} != {expected}, "thresholds must be pairs, one for each pool or class"
         yield bool(np.isnan(stored.pairs()).any()), "thresholds must be numbers"
-    if made.shift is not None:
-        yield not made.is_plain or grouping is not None, "shift must be that of one threshold for all classes"
-        yield from made.shift.cross_checks(n_classes, came.conformal_rows)
-    if made.scores is not None:
-        yield not made.is_plain, "scores must be those that set the threshold"
-        made.calibration_scores()
-        weights, alone = made.scores.own_weights(n_rows), grouping is None and made.shift is None
+    if document.shift is not None:
+        yield not document.is_plain or grouping is not None, "shift must be that of one threshold for all classes"
+        yield from document.shift.cross_checks(n_classes, came.conformal_rows)
+    if document.scores is not None:
+        yield not document.is_plain, "scores must be those that set the threshold"
+        document.calibration_scores()
+        weights, alone = document.scores.own_weights(n_rows), grouping is None and document.shift is None
         whole = weights is None or int(weights.steps.max(initial=0)) == 2**weights.bits
         yield weights is not None and not (alone and whole), "weights must be those of one threshold"
-        if made.shift is not None:
-            own = made.scores.own_labels(n_rows, n_classes)
-            yield not made.shift.is_of(own), "shift must be that of the scores"
-    if made.answers is not None:
-        alone = grouping is None and made.shift is None and made.shares is None and not made.is_weighted
-        yield not (alone and made.is_plain), "answers must be those of one threshold without weights"
-        n_stored = None if made.scores is None else n_rows
-        yield from made.answers.cross_checks(came.conformal_rows, n_stored)
-    if made.shares is not None:
-        yield from made.shares.cross_checks(n_classes)
-    yield from made.row_keys.calibration.cross_checks(came.calibration_rows)
-    yield from made.row_keys.conformal.cross_checks(came.conformal_rows)
+        if document.shift is not None:
+            own = document.scores.own_labels(n_rows, n_classes)
+            yield not document.shift.is_of(own), "shift must be that of the scores"
+    if document.answers is not None:
+        alone = grouping is None and document.shift is None and document.shares is None and not document.is_weighted
+        yield not (alone and document.is_plain), "answers must be those of one threshold without weights"
+        n_stored = None if document.scores is None else n_rows
+        yield from document.answers.cross_checks(came.conformal_rows, n_stored)
+    if document.shares is not None:
+        yield from document.shares.cross_checks(n_classes)
+    yield from document.row_keys.calibration.cross_checks(came.calibration_rows)
+    yield from document.row_keys.conformal.cross_checks(came.conformal_rows)
     exact_level(came.calibration_fraction)

@@ -1,4 +1,4 @@
-"""How a predictor is made: both temperatures, the threshold, what it is measured to do, and all of it in a document."""
+"""How a predictor is fitted: both temperatures, the threshold, what it is measured to do, all of it in a document."""
 
 import warnings
 from collections.abc import Iterable
@@ -88,27 +88,27 @@ class RowOptions(NamedTuple):
 
 
 def fit_document(
-    asked: "TwoTemperaturePredictor", data: Logits, split_by: Any, options: RowOptions, progress: Progress | None
+    predictor: "TwoTemperaturePredictor", data: Logits, split_by: Any, options: RowOptions, progress: Progress | None
 ) -> Document:
     """Split labelled rows, and fit what the parameters of an estimator ask for."""
-    part, own = asked.calibration_fraction, read_preference(asked.prefer)
+    part, own = predictor.calibration_fraction, read_preference(predictor.prefer)
     if part is None:
         few = calibration_share(len(data), _FEWEST_PROPOSING)
-        part = own.calibration_share(len(data)) if asked.answer is None else few
+        part = own.calibration_share(len(data)) if predictor.answer is None else few
     exact_level(part, "calibration_fraction")
-    some, rest = split_indices(len(data), part, random_state=asked.random_state, split_by=split_by)
-    needed = 2 * rows_needed(asked.alpha)
-    if asked.temperature_sets is None and len(some) < needed:  # said in rows of the user's file
+    some, rest = split_indices(len(data), part, random_state=predictor.random_state, split_by=split_by)
+    needed = 2 * rows_needed(predictor.alpha)
+    if predictor.temperature_sets is None and len(some) < needed:  # said in rows of the user's file
         raise InputError(
-            f"choosing a temperature at alpha={asked.alpha} needs at least {needed} rows, and {len(some)} of the "
+            f"choosing a temperature at alpha={predictor.alpha} needs at least {needed} rows, and {len(some)} of the "
             f"{len(data)} rows were set apart for it; the others set the threshold. Add rows or raise alpha."
         )
     own_options = options.take(rest, len(data))
-    return fit_split_document(asked, data.take(some), data.take(rest), own_options, progress, some, str(part))
+    return fit_split_document(predictor, data.take(some), data.take(rest), own_options, progress, some, str(part))
 
 
 def fit_split_document(
-    asked: "TwoTemperaturePredictor",
+    predictor: "TwoTemperaturePredictor",
     calibration: Logits,
     conformal: Logits,
     options: RowOptions,
@@ -121,33 +121,33 @@ def fit_split_document(
     `numbers` are those that the calibration rows have for the user, for messages; `part` is the share of all rows that
     they were split off by.
     """
-    candidates, even, claims = candidates_of(asked), checked_even(asked.even), checked_claims(asked.claims)
+    candidates, even, claims = candidates_of(predictor), checked_even(predictor.even), checked_claims(predictor.claims)
     signs = judge_rows(calibration, conformal) if numbers is not None else judge_rows(conformal)
-    by_hand, how = asked.temperature_sets, checked_calibration(asked.calibration)
+    by_hand, how = predictor.temperature_sets, checked_calibration(predictor.calibration)
     grid = None if by_hand is None else [checked_temperature(by_hand, "temperature_sets")]
-    _check_before_work(asked, candidates, calibration, conformal, options)
+    _check_before_work(predictor, candidates, calibration, conformal, options)
     kinds = input_kind_of(calibration), input_kind_of(conformal)
     if numbers is None and kinds[0] != kinds[1]:  # the user's own split; parts of one array are of one kind
         raise InputError(
             f"calibration and conformal rows must be of one kind; got {kinds[0]} and {kinds[1]}. Make both in the same "
             "way, by Logits or by Logits.from_probabilities."
         )
-    rule = read_answer(asked, calibration, conformal, options)
+    rule = read_answer(predictor, calibration, conformal, options)
     parts = 1 if how == "temperature" else 2
     with rows_of_user(numbers):
-        learned = calibrate(calibration, how, asked.objective, asked.random_state, part_of(progress, 0, parts))
+        learned = calibrate(calibration, how, predictor.objective, predictor.random_state, part_of(progress, 0, parts))
     scaler, corrected = learned.scaler, (learned.correct_own(calibration), learned.correct(conformal))
     candidates = tuple(learn_from(recipe, corrected[0]).announce(calibration)[0] for recipe in candidates)
     answers, (shown, pool) = None, corrected
     if rule is not None:
-        proposal = propose_answers(rule[0], corrected[0], learned, len(conformal), asked.random_state)
+        proposal = propose_answers(rule[0], corrected[0], learned, len(conformal), predictor.random_state)
         answers, some = prove_answers(proposal, corrected[1], float(scaler.temperature_), *rule)
         left = np.flatnonzero(top_odds(shown, float(scaler.temperature_))[0] < answers.claim.threshold)
         shown, pool = shown.take(left) if len(left) >= _FEWEST_LEFT else shown, pool.take(some)
     choice = choose(
         shown,
         candidates,
-        prefer=asked.prefer,
+        prefer=predictor.prefer,
         calibrated=scaler.temperature_,
         n_conformal=len(pool),
         even=even,
@@ -189,7 +189,7 @@ def fit_split_document(
             calibration_sha256=fingerprint(calibration),
             conformal_rows=len(conformal),
             conformal_sha256=fingerprint(conformal),
-            objective=asked.objective,
+            objective=predictor.objective,
             calibration="own" if not isinstance(how, str) else "auto" if how == "auto" else "temperature",
             prefer=choice.prefer,
             even=even,
@@ -224,19 +224,19 @@ def fit_split_document(
 
 
 def read_answer(
-    asked: "TwoTemperaturePredictor", calibration: Logits, conformal: Logits, options: RowOptions
+    predictor: "TwoTemperaturePredictor", calibration: Logits, conformal: Logits, options: RowOptions
 ) -> tuple[str, int | None] | None:
     """The error that `answer=` allows and the size that `review=` names; refused with what they do not go with."""
-    if asked.answer is None:
-        if asked.review is not None:
+    if predictor.answer is None:
+        if predictor.review is not None:
             raise InputError("review= needs answer=: without it nobody answers alone. Pass answer='error<=0.02'.")
         return None
-    bound = read_error(asked.answer)
+    bound = read_error(predictor.answer)
     reasons = {
-        f"grouping={asked.grouping!r}: its thresholds are not those of one rule": asked.grouping is not None,
+        f"grouping={predictor.grouping!r}: its thresholds are not those of one rule": predictor.grouping is not None,
         "weights: a certified error needs rows that all count the same": options.weights is not None,
-        f"prefer={asked.prefer!r}: it looks at the conformal rows, which must prove the answers": (
-            asked.prefer.strip().startswith(("protect", "classes", "groups"))
+        f"prefer={predictor.prefer!r}: it looks at the conformal rows, which must prove the answers": (
+            predictor.prefer.strip().startswith(("protect", "classes", "groups"))
         ),
         "rows of largest logits: the odds of the top label need all classes": (
             tops_of(calibration) is not None or tops_of(conformal) is not None
@@ -245,7 +245,7 @@ def read_answer(
     if refused := [reason for reason, so in reasons.items() if so]:
         raise InputError(f"answer= does not go with {refused[0]}. Omit one of the two.")
     check_rows_for(bound, 1 - exact_level(CONFIDENCE), len(conformal), "conformal rows")
-    return format_bound(bound), read_review(asked.review)
+    return format_bound(bound), read_review(predictor.review)
 
 
 def read_review(review: object) -> int | None:
@@ -269,9 +269,9 @@ def propose_answers(
     confidence = 1.0 / (1.0 + np.exp(-odds[0])) if kept is None else kept.confidence(odds)
     right = top_labels(calibration) == calibration.require_labels("answer")
     bound, delta = Fraction(error), 1 - exact_level(CONFIDENCE)
-    found = propose(odds[0], right, 1.0 - confidence, TRUST, bound, delta, n_conformal, random_state)
-    at = found.thresholds
-    return found._replace(thresholds=np.where(np.isfinite(at), at - _BELOW * np.maximum(1.0, np.abs(at)), at))
+    proposal = propose(odds[0], right, 1.0 - confidence, TRUST, bound, delta, n_conformal, random_state)
+    at = proposal.thresholds
+    return proposal._replace(thresholds=np.where(np.isfinite(at), at - _BELOW * np.maximum(1.0, np.abs(at)), at))
 
 
 def prove_answers(
@@ -290,14 +290,14 @@ def prove_answers(
     return StoredAnswers.of(claim, proposal, review_above, kinds_of(g[some], right[some], claim)), some
 
 
-def _fields_of_answers(found: StoredAnswers, sets: ConformalClassifier) -> dict[str, Any]:
+def _fields_of_answers(answers: StoredAnswers, sets: ConformalClassifier) -> dict[str, Any]:
     """The fields of a document that say which rows are answered, and which threshold the others have."""
-    scores, kinds = sets.calibration_.scores, found.kind_of_rows
+    scores, kinds = sets.calibration_.scores, answers.kind_of_rows
     if len(scores) <= MOST_STORED:
         ordered = kinds[stored_order(sets.calibration_)].astype(np.uint8).tobytes()
-        return {"answers": msgspec.structs.replace(found, kinds=ordered), "sizes": ()}
-    q = np.array(set_thresholds(scores, kinds, found.claim, sets.recipe.alpha))
-    return {"answers": msgspec.structs.replace(found, kinds=b""), "sizes": (), "thresholds": Thresholds.of(q)}
+        return {"answers": msgspec.structs.replace(answers, kinds=ordered), "sizes": ()}
+    q = np.array(set_thresholds(scores, kinds, answers.claim, sets.recipe.alpha))
+    return {"answers": msgspec.structs.replace(answers, kinds=b""), "sizes": (), "thresholds": Thresholds.of(q)}
 
 
 def _measure_answers(document: Document, conformal: Logits, options: RowOptions) -> tuple[Document, list[Measure]]:
@@ -313,34 +313,37 @@ def _measure_answers(document: Document, conformal: Logits, options: RowOptions)
         known.correct(conformal), ids=options.ids, u=known.drawn_before(conformal, options.ids)
     )
     hits = plain.calibration_.scores <= plain.thresholds_[0, 0]
-    made = [
+    measures = [
         Measure(name="choose_share", value=float(np.mean(actions == CHOOSE))),
         Measure(name="review_share", value=float(np.mean(actions == REVIEW))),
     ]
     if len(left):
-        made.append(Measure(name="unanswered_size", value=float(sizes[left].mean())))
-        made.append(Measure(name="unanswered_coverage", value=float(sets[left, labels[left]].mean())))
-        made.append(Measure(name="plain_coverage", value=float(hits[left].mean())))
-    return document.change(sizes=tuple(np.bincount(sizes).tolist())), made
+        measures.append(Measure(name="unanswered_size", value=float(sizes[left].mean())))
+        measures.append(Measure(name="unanswered_coverage", value=float(sets[left, labels[left]].mean())))
+        measures.append(Measure(name="plain_coverage", value=float(hits[left].mean())))
+    return document.change(sizes=tuple(np.bincount(sizes).tolist())), measures
 
 
-# ---- what is asked for -----------------------------------------------------------------------------------------------
+# ---- parameters ------------------------------------------------------------------------------------------------------
 
 
-def candidates_of(asked: "TwoTemperaturePredictor") -> tuple[Recipe, ...]:
+def candidates_of(predictor: "TwoTemperaturePredictor") -> tuple[Recipe, ...]:
     """The recipes to choose from: the one that the parameters name, or those of "auto"; with a grouping that is LAC."""
-    read_preference(asked.prefer)
-    if asked.method != "auto":
-        return (Recipe.of(asked),)
-    if asked.grouping is not None:
-        return (Recipe.of(asked, method="lac"),)
+    read_preference(predictor.prefer)
+    if predictor.method != "auto":
+        return (Recipe.of(predictor),)
+    if predictor.grouping is not None:
+        return (Recipe.of(predictor, method="lac"),)
     return menu(
-        asked.alpha, randomized=asked.randomized, allow_empty=asked.allow_empty, random_state=asked.random_state
+        predictor.alpha,
+        randomized=predictor.randomized,
+        allow_empty=predictor.allow_empty,
+        random_state=predictor.random_state,
     )
 
 
 def _check_before_work(
-    asked: "TwoTemperaturePredictor",
+    predictor: "TwoTemperaturePredictor",
     candidates: tuple[Recipe, ...],
     calibration: Logits,
     conformal: Logits,
@@ -351,7 +354,7 @@ def _check_before_work(
             f"calibration and conformal rows must have the same classes in the same order; got {calibration.n_classes} "
             f"and {conformal.n_classes} columns, or different names."
         )
-    parts_of(calibration, checked_even(asked.even))
+    parts_of(calibration, checked_even(predictor.even))
     if options.weights is not None:
         check_weightable(candidates[0].grouping)
         conformal_weights(options.weights, len(conformal))
@@ -392,20 +395,20 @@ def _fields_of_sets(sets: ConformalClassifier, plain: bool, conformal: Logits, o
 
     `plain` says that the threshold is that of the promised level.
     """
-    found, grouping = sets.calibration_, sets.calibration_.grouping
-    storable = plain and (grouping is None or grouping.has_p_values) and len(found.labels) <= MOST_STORED
-    if found.weights is not None and not storable:
+    cal_scores, grouping = sets.calibration_, sets.calibration_.grouping
+    storable = plain and (grouping is None or grouping.has_p_values) and len(cal_scores.labels) <= MOST_STORED
+    if cal_scores.weights is not None and not storable:
         raise InputError(
             f"a predictor stores the scores of weighted conformal rows, at most {MOST_STORED:,}; got "
-            f"{len(found.labels):,}. Use fewer conformal rows, and keep those with larger weights."
+            f"{len(cal_scores.labels):,}. Use fewer conformal rows, and keep those with larger weights."
             if plain
             else "weights need the threshold of the promised level, but this predictor's was raised to protect "
             "classes. Fit with prefer='even' or 'small', or omit weights."
         )
-    sizes = None if found.weights is not None else sets.set_sizes(conformal, ids=options.ids, u=options.u)
-    of_class, n_groups = found.group_of_class, 1 if found.groups is None else len(found.groups.names)
+    sizes = None if cal_scores.weights is not None else sets.set_sizes(conformal, ids=options.ids, u=options.u)
+    of_class, n_groups = cal_scores.group_of_class, 1 if cal_scores.groups is None else len(cal_scores.groups.names)
     pools = np.arange(n_groups) if of_class is None else np.unique(of_class)
-    rows = np.bincount(pool_of_rows(found) - pools[0], minlength=pools[-1] - pools[0] + 1)[pools - pools[0]]
+    rows = np.bincount(pool_of_rows(cal_scores) - pools[0], minlength=pools[-1] - pools[0] + 1)[pools - pools[0]]
     clustered = of_class is not None and grouping is not None and not grouping.each_class
     thresholds = sets.thresholds_.ravel()
     if sets.fallback_threshold_ is not None:
@@ -414,7 +417,7 @@ def _fields_of_sets(sets: ConformalClassifier, plain: bool, conformal: Logits, o
         "pool_rows": tuple(rows.tolist()),
         "group_of_class": tuple(of_class.tolist()) if clustered and of_class is not None else None,
         "group_names": sets.group_names_,
-        "scores": StoredScores.of(found, conformal.n_classes) if storable else None,
+        "scores": StoredScores.of(cal_scores, conformal.n_classes) if storable else None,
         "thresholds": None if storable else Thresholds.of(thresholds),
         "sizes": () if sizes is None else tuple(np.bincount(sizes).tolist()),
     }
@@ -502,13 +505,13 @@ def _complete(
 
     `rows` are the conformal rows, as they come and corrected.
     """
-    (conformal, corrected), found, shares = rows, fitted.calibration_, None
+    (conformal, corrected), cal_scores, shares = rows, fitted.calibration_, None
     kept = _drop_doubtful(measures, document.provenance.training_signs)
     if tops_of(conformal) is not None:  # sets with labels that are in only because rows which are not whole do not tell
         share = float(fitted.undecided(conformal, **options._asdict()).mean())
         kept.append(Measure(name=UNDECIDED, value=share))
-    if document.is_plain and found.grouping is None and found.weights is None and document.answers is None:
-        shares = learn_shares(corrected, document.temperature, found.scores, document.recipe.random_state)
+    if document.is_plain and cal_scores.grouping is None and cal_scores.weights is None and document.answers is None:
+        shares = learn_shares(corrected, document.temperature, cal_scores.scores, document.recipe.random_state)
     return document.change(measures=tuple(kept), shares=shares)
 
 

@@ -92,12 +92,12 @@ class LabelShift(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         """
         ratio = self.ratio
         weights = Weights.of(ratio[labels])
-        found = Pools.of(scores, np.zeros_like(labels), 1, weights.steps).thresholds(
+        thresholds = Pools.of(scores, np.zeros_like(labels), 1, weights.steps).thresholds(
             0, weights.round_weights(ratio), alpha
         )
         if np.any(ratio != 1.0):
-            found[np.bincount(labels, minlength=len(ratio)) == 0] = complex(np.inf, np.inf)
-        return found
+            thresholds[np.bincount(labels, minlength=len(ratio)) == 0] = complex(np.inf, np.inf)
+        return thresholds
 
 
 def share_ends(shares: Floats, error: Floats, n_rows: int) -> tuple[Floats, Floats]:
@@ -106,9 +106,9 @@ def share_ends(shares: Floats, error: Floats, n_rows: int) -> tuple[Floats, Floa
     A plain share +- 1.96 errors would miss shares of few rows too often: their errors are too small where they are.
     """
     spread = shares * (1 - shares) + 1 / n_rows
-    room = _NORMAL**2 / np.minimum(spread / error**2, n_rows)
-    middle = (shares + room / 2) / (1 + room)
-    reach = np.sqrt(shares * (1 - shares) * room + (room / 2) ** 2) / (1 + room)
+    shrinkage = _NORMAL**2 / np.minimum(spread / error**2, n_rows)
+    middle = (shares + shrinkage / 2) / (1 + shrinkage)
+    reach = np.sqrt(shares * (1 - shares) * shrinkage + (shrinkage / 2) ** 2) / (1 + shrinkage)
     return np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)
 
 
@@ -124,10 +124,10 @@ def shares_of(counts: Ints) -> Floats:
 
 def shift_document(document: "Document", shift: LabelShift) -> "Document":
     """The document for these shares, without what was measured under others."""
-    found = shiftable_scores(document)
-    endless = np.flatnonzero(np.isposinf(shift.thresholds(found.scores, found.labels, document.alpha).real))
+    calibration = shiftable_scores(document)
+    endless = np.flatnonzero(np.isposinf(shift.thresholds(calibration.scores, calibration.labels, document.alpha).real))
     if len(endless):
-        named = name_some(endless, document.classes, np.bincount(found.labels, minlength=document.n_classes))
+        named = name_some(endless, document.classes, np.bincount(calibration.labels, minlength=document.n_classes))
         warnings.warn(
             f"{len(endless):,} of {document.n_classes:,} classes have too few conformal rows for a finite threshold "
             f"under these class shares, so they are in every set: {named}. Recalibrate on more rows of these classes.",
@@ -177,13 +177,13 @@ def shiftable_scores(document: "Document") -> CalibrationScores:
 # ---- shares that a user gives ----------------------------------------------------------------------------------------
 
 
-def read_priors(given: Any, classes: tuple[str, ...] | None, n_classes: int) -> Floats:
+def read_priors(priors: Any, classes: tuple[str, ...] | None, n_classes: int) -> Floats:
     """Class shares that a user gave, by name, by column number or in the order of columns, checked."""
-    listed = _in_order(given, classes, n_classes) if isinstance(given, Mapping) else given
+    listed = _in_order(priors, classes, n_classes) if isinstance(priors, Mapping) else priors
     try:
         shares = np.array(listed, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"priors must be numbers, one per class; got {quoted(given)}.") from None
+        raise InputError(f"priors must be numbers, one per class; got {quoted(priors)}.") from None
     if shares.shape != (n_classes,):
         raise InputError(f"priors must be {n_classes} shares, one per class; got shape {shares.shape}.")
     bad = np.flatnonzero(~((shares >= 0) & (shares <= 1)))
@@ -196,26 +196,26 @@ def read_priors(given: Any, classes: tuple[str, ...] | None, n_classes: int) -> 
     return shares if abs(whole - 1) <= 1e-9 else shares / whole  # exact ones are left as they are, to the last bit
 
 
-def _in_order(given: Mapping[Any, Any], classes: tuple[str, ...] | None, n_classes: int) -> list[Any]:
+def _in_order(priors: Mapping[Any, Any], classes: tuple[str, ...] | None, n_classes: int) -> list[Any]:
     """Shares by name as a list in the order of columns; every class must be there, and no other."""
     places = {name: column for column, name in enumerate(classes or ())}
-    if not any(str(name) in places for name in given):
+    if not any(str(name) in places for name in priors):
         places = {str(column): column for column in range(n_classes)}
-    unknown = [name for name in given if str(name) not in places]
+    unknown = [name for name in priors if str(name) not in places]
     if unknown:
         more = f" and {len(unknown) - 1:,} more" if len(unknown) > 1 else ""
         known = ", ".join(map(quoted, list(places)[:_NAMED]))
         raise InputError(f"priors name an unknown class: {quoted(unknown[0])}{more}. Classes are: {known} ...")
-    found: dict[int, Any] = {}
-    for name, share in given.items():
+    shares: dict[int, Any] = {}
+    for name, share in priors.items():
         column = places[str(name)]
-        if column in found:
+        if column in shares:
             raise InputError(f"priors name class {name_some(np.array([column]), classes)} twice.")
-        found[column] = share
-    missing = np.array([column for column in range(n_classes) if column not in found], dtype=np.int64)
+        shares[column] = share
+    missing = np.array([column for column in range(n_classes) if column not in shares], dtype=np.int64)
     if len(missing):
         raise InputError(
             f"priors must have a share for each of the {n_classes:,} classes; {name_some(missing, classes)} "
             f"{'is' if len(missing) == 1 else 'are'} missing. Write 0 for classes that do not occur."
         )
-    return [found[column] for column in range(n_classes)]
+    return [shares[column] for column in range(n_classes)]

@@ -33,7 +33,7 @@ MOST_KEYS = 32_768
 N_KEYS = 1 << 48
 """How many keys there are; see `data.row_keys`."""
 
-_PIECE = 1 << 20  # keys that are compared at once: `isin` takes several times their room
+_PIECE = 1 << 20  # keys that are compared at once: `isin` takes several times their memory
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -158,23 +158,23 @@ def find_leakage(document: "Document", data: Logits, keys: Keys | None = None) -
         keys = row_keys(data)
     known = document.row_keys
     matches = known.calibration.match(keys, came.calibration_rows), known.conformal.match(keys, came.conformal_rows)
-    found = Leakage(n_rows, *matches)
+    leakage = Leakage(n_rows, *matches)
     # So many are never chance, however often rows repeat: at most 1 / e of fresh rows match keys that were seen once.
-    if found.total >= 0.9 * n_rows and sum(match.keys for match in matches) >= 20:
-        found = Leakage(n_rows, *(match._replace(leaked=match.rows > 0) for match in matches))
-    return found
+    if leakage.total >= 0.9 * n_rows and sum(match.keys for match in matches) >= 20:
+        leakage = Leakage(n_rows, *(match._replace(leaked=match.rows > 0) for match in matches))
+    return leakage
 
 
 def refuse_leakage(document: "Document", data: Logits) -> None:
     """Refuse rows that a predictor was fitted on, where fresh ones are needed; warn of a few that may be the same."""
-    found = find_leakage(document, data)
-    if found.leaked:
+    leakage = find_leakage(document, data)
+    if leakage.leaked:
         raise InputError(
-            f"{found.sentence}, so coverage on them says nothing about fresh rows. Check rows that were not used."
+            f"{leakage.sentence}, so coverage on them says nothing about fresh rows. Check rows that were not used."
         )
-    if found.total >= 3 and (found.calibration.unexplained or found.conformal.unexplained):
+    if leakage.total >= 3 and (leakage.calibration.unexplained or leakage.conformal.unexplained):
         message = (
-            f"{found.total:,} of {found.rows:,} rows have the same logits as rows that were used to fit this "
+            f"{leakage.total:,} of {leakage.rows:,} rows have the same logits as rows that were used to fit this "
             "predictor. If they are the same rows, remove them."
         )
         warnings.warn(message, DataLeakageWarning, stacklevel=3)

@@ -1,7 +1,7 @@
 """Predictions for many files of logits: one file of predictions for each, in a folder that can be resumed.
 
 While a run goes on, the folder has a journal of the files that are finished; at the end the manifest takes its place. A
-resumed run keeps what the same predictor has made with the same options of files that have not changed. Both names
+resumed run keeps what the same predictor wrote with the same options, for files that have not changed. Both names
 begin with an underscore, so that pyarrow, Spark and dask do not take them for tables.
 """
 
@@ -110,7 +110,7 @@ class ShardDone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was asked for, and the finished files. Each line of a journal is a manifest of some of them."""
+    """The options of a run, and its finished files. Each line of a journal is a manifest of some of them."""
 
     run: dict[str, Any]
     shards: tuple[ShardDone, ...]
@@ -200,26 +200,26 @@ def predict_shards(
         need("pyarrow", "io", "writing parquet")
     jobs = _plan(where, folder, kind, how)
     check_folder(folder)
-    asked = {"version": __version__, "predictor": predictor._inference.identity, "format": kind, **asdict(how)}
-    del asked["memory"]
-    asked = msgspec.json.decode(msgspec.json.encode(asked))  # as it is read from a manifest
-    done = _finished_shards(folder, jobs, asked, resume)
-    found, pending = len(done), [job for job in jobs if job.output not in done]
+    options = {"version": __version__, "predictor": predictor._inference.identity, "format": kind, **asdict(how)}
+    del options["memory"]
+    options = msgspec.json.decode(msgspec.json.encode(options))  # as it is read from a manifest
+    done = _finished_shards(folder, jobs, options, resume)
+    n_earlier, pending = len(done), [job for job in jobs if job.output not in done]
     _check_first_rows(predictor, pending)
     if pending or (folder / JOURNAL).exists():
         sizes = [_size_and_time(job.source)[0] for job in pending]
         n_bytes, total = 0, sum(sizes)
 
         def within(rows: int, n_rows: int) -> None:  # the file that is being predicted
-            tell(n_bytes + sizes[len(done) - found] * rows // n_rows, total)
+            tell(n_bytes + sizes[len(done) - n_earlier] * rows // n_rows, total)
 
-        here = (predict_shard(predictor, job, within) for job in pending)
-        with _journal(folder, jobs, asked, done) as note:
-            for one in here if run is None else run(predictor, pending):
+        results = (predict_shard(predictor, job, within) for job in pending)
+        with _journal(folder, jobs, options, done) as note:
+            for one in results if run is None else run(predictor, pending):
                 note(one)
                 n_bytes += one.input_bytes
                 tell(n_bytes, total)
-    return Predicted(tuple(done[job.output] for job in jobs), found)
+    return Predicted(tuple(done[job.output] for job in jobs), n_earlier)
 
 
 # --- the folder -----------------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def _plan(where: Where, folder: Path, kind: str, reading: Reading) -> list[Shard
 
 
 def _finished_shards(
-    folder: Path, jobs: Sequence[ShardJob], asked: dict[str, Any], resume: bool
+    folder: Path, jobs: Sequence[ShardJob], options: dict[str, Any], resume: bool
 ) -> dict[str, ShardDone]:
     """What an earlier run has finished, by output; refuse a folder with something else, and one of another run."""
     record = next((folder / name for name in (JOURNAL, MANIFEST) if (folder / name).exists()), None)
@@ -258,16 +258,16 @@ def _finished_shards(
     for line in read_at_most(record, 2**32).splitlines():
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # torn when a run was killed
             part = msgspec.json.decode(line, type=Manifest)
-            _check_same(folder, part, asked, known)
+            _check_same(folder, part, options, known)
             done |= {one.output: one for one in part.shards if _is_current(known[one.output], one)}
     return done
 
 
-def _check_same(folder: Path, earlier: Manifest, asked: dict[str, Any], known: dict[str, ShardJob]) -> None:
+def _check_same(folder: Path, earlier: Manifest, options: dict[str, Any], known: dict[str, ShardJob]) -> None:
     """Refuse to resume with other options, or without a file that is there."""
     differing = [
         name.replace("_", " ") + ("" if name == "predictor" else f" ({quoted(then)} then, {quoted(now)} now)")
-        for name, now in asked.items()
+        for name, now in options.items()
         if (then := earlier.run.get(name)) != now
     ] + [f"list of files ({quoted(one.input)} is missing)" for one in earlier.shards if one.output not in known]
     if differing:
@@ -293,7 +293,7 @@ def _size_and_time(path: Path) -> tuple[int, int]:
 
 @contextmanager
 def _journal(
-    folder: Path, jobs: Sequence[ShardJob], asked: dict[str, Any], done: dict[str, ShardDone]
+    folder: Path, jobs: Sequence[ShardJob], options: dict[str, Any], done: dict[str, ShardDone]
 ) -> Iterator[Callable[[ShardDone], None]]:
     """What takes note of a finished file, in `done` and on disk; once all are finished, the manifest is written."""
     places = {folder, *(job.target.parent for job in jobs)}
@@ -304,7 +304,7 @@ def _journal(
 
     def note(*shards: ShardDone) -> None:
         with errors_about(folder, "written"):
-            stream.write(b"\n" + msgspec.json.encode(Manifest(asked, shards)))  # on a line of its own, if one was torn
+            stream.write(b"\n" + msgspec.json.encode(Manifest(options, shards)))  # on its own line, if one was torn
             os.fsync(stream.fileno())
         done.update({one.output: one for one in shards})
 
@@ -322,7 +322,7 @@ def _journal(
         for left in [left for place in places for left in place.glob(".*.tmp")]:
             left.unlink(missing_ok=True)  # of `write_whole`, where a run or a worker was killed
         with errors_about(folder, "written"), write_whole(folder / MANIFEST) as manifest:
-            manifest.write(msgspec.json.encode(Manifest(asked, tuple(done[job.output] for job in jobs))))
+            manifest.write(msgspec.json.encode(Manifest(options, tuple(done[job.output] for job in jobs))))
         (folder / JOURNAL).unlink()
 
 
@@ -404,7 +404,7 @@ def _rows(job: ShardJob, blocks: LogitBlocks) -> Iterator[tuple[Logits, list[Any
     reading, weights, end = job.reading, None, 0
     if reading.weights is not None:
         others = (reading.labels, reading.id_column, reading.groups, *reading.ignore)
-        found = read_values(
+        values = read_values(
             [job.source],
             reading.weights,
             probabilities=reading.probabilities,
@@ -412,7 +412,7 @@ def _rows(job: ShardJob, blocks: LogitBlocks) -> Iterator[tuple[Logits, list[Any
             ignore=[name for name in others if name is not None],
         )
         with errors_about(job.source):
-            weights = checked_weights(found, len(found))
+            weights = checked_weights(values, len(values))
     for block, ids in ((block, None) for block in blocks) if blocks.id_kind is None else blocks.with_ids():
         start, end = end, end + len(block)
         own = {"ids": ids if reading.u == "ids" else None, "weights": None if weights is None else weights[start:end]}

@@ -1,4 +1,4 @@
-"""What a predictor is measured to do when it is made, with intervals: the numbers a document carries."""
+"""What a predictor is measured to do when it is fitted, with intervals: the numbers a document carries."""
 
 from collections.abc import Sequence
 

@@ -309,12 +309,12 @@ class TwoTemperaturePredictor(Estimator):
 
         Refused where a trial on the predictor's own conformal rows has shown that estimated shares would do harm.
         """
-        data, made = predict_data(self, target), self.document_
+        data, document = predict_data(self, target), self.document_
         return package.class_shares.estimate_priors(
             self._inference.correct(data),
-            made.temperature,
-            package.label_shift.source_counts(made),
-            made.shares,
+            document.temperature,
+            package.label_shift.source_counts(document),
+            document.shares,
             bootstrap=bootstrap,
             random_state=random_state,
             progress=progress,
@@ -350,10 +350,10 @@ class TwoTemperaturePredictor(Estimator):
         if (target is None) == (priors is None):
             raise InputError("pass either target rows or their class shares (priors=), not both.")
         package.label_shift.shiftable_scores(self.document_)  # refused before the work
-        given = self.estimate_priors(target) if priors is None else priors
+        shares = self.estimate_priors(target) if priors is None else priors
         other = copy(self)
         other._adopt(
-            package.label_shift.shift_document(self.document_, package.class_shares.make_shift(self.document_, given))
+            package.label_shift.shift_document(self.document_, package.class_shares.make_shift(self.document_, shares))
         )
         return other
 
@@ -368,8 +368,8 @@ class TwoTemperaturePredictor(Estimator):
         self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
     ) -> list[Prediction]:
         """Label, confidence and set of each row as records, for reading and for JSON."""
-        found = self.predict_arrays(logits, groups=groups, ids=ids, weights=weights)
-        return found.records(self.document_.classes or range(self.document_.n_classes))
+        arrays = self.predict_arrays(logits, groups=groups, ids=ids, weights=weights)
+        return arrays.records(self.document_.classes or range(self.document_.n_classes))
 
     def check(
         self,
@@ -478,23 +478,25 @@ class TwoTemperaturePredictor(Estimator):
         """What a notebook shows of a fitted predictor: the recommendation, what sets will look like, and the curves."""
         if not hasattr(self, "document_"):
             return None
-        made, choice = self.document_, self.choice_
-        head = f"{choice.setting.kind}, alpha = {made.recipe.alpha}: T* = {made.temperature:.3f}."
-        if made.is_moved:
+        document, choice = self.document_, self.choice_
+        head = f"{choice.setting.kind}, alpha = {document.recipe.alpha}: T* = {document.temperature:.3f}."
+        if document.is_moved:
             head += f" The rest refers to alpha = {choice.alpha}, for which T-hat was chosen."
-        if made.shift is not None:
+        if document.shift is not None:
             head += " It was adjusted for other class shares (label shift) than those shown here."
         head += f" {choice.sentences[0]}"
-        if made.is_weighted:
+        if document.is_weighted:
             head += (
-                f" Conformal rows have weights: {made.provenance.conformal_rows:,} rows are worth "
-                f"{made.effective_rows:,.1f} equally weighted rows, and rows to predict need weights too."
+                f" Conformal rows have weights: {document.provenance.conformal_rows:,} rows are worth "
+                f"{document.effective_rows:,.1f} equally weighted rows, and rows to predict need weights too."
             )
         drawn = ""
         with suppress(MissingExtraError, ArithmeticError, ValueError):  # no Matplotlib, or numbers beyond any axis
             from thermoset.plots import choice_figure, inline  # noqa: PLC0415 - which only notebooks need
 
-            drawn = inline(choice_figure(choice, made.temperature), f"Sizes and {choice.words.gap} against temperature")
+            drawn = inline(
+                choice_figure(choice, document.temperature), f"Sizes and {choice.words.gap} against temperature"
+            )
         return f"{html_paragraphs(head)}{choice.to_table().to_html()}{drawn}"
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:

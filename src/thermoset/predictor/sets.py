@@ -65,8 +65,8 @@ class PredictionArrays(NamedTuple):
     def records(self, names: Sequence[str | int]) -> list[Prediction]:
         """One record per row, with class names.
 
-        >>> found = PredictionArrays(np.array([1]), np.array([0.75]), np.array([[False, True, True]]))
-        >>> found.records(["ant", "bee", "cow"])
+        >>> arrays = PredictionArrays(np.array([1]), np.array([0.75]), np.array([[False, True, True]]))
+        >>> arrays.records(["ant", "bee", "cow"])
         [Prediction(label='bee', confidence=0.75, set=('bee', 'cow'))]
         """
         # An object for each label of a set, none for those left out; in two dimensions NumPy takes three times as long.
@@ -74,10 +74,10 @@ class PredictionArrays(NamedTuple):
         members = [names[column] for column in columns.tolist()]
         ends = np.searchsorted(rows, np.arange(len(self.sets) + 1)).tolist()
         actions = [None] * len(self.labels) if self.actions is None else [ACTIONS[one] for one in self.actions.tolist()]
-        found = zip(self.labels.tolist(), self.confidence.tolist(), pairwise(ends), actions, strict=True)
+        per_row = zip(self.labels.tolist(), self.confidence.tolist(), pairwise(ends), actions, strict=True)
         return [
             Prediction(names[label], confidence, tuple(members[start:end]), action)
-            for label, confidence, (start, end), action in found
+            for label, confidence, (start, end), action in per_row
         ]
 
 
@@ -163,13 +163,13 @@ class Inference:
         """The threshold (1, 1, 1) of rows that are not answered; `answers` says where rows are cut."""
         document, claim = self.document, rule.claim
         if document.thresholds is not None:
-            found = document.thresholds.pairs()[:, None, None]
+            thresholds = document.thresholds.pairs()[:, None, None]
         else:
             scores = self.calibration_scores.scores
-            found = np.array(set_thresholds(scores, rule.kind_of_rows, claim, self.recipe.alpha))[:, None, None]
-        top = found[1:] if found[1, 0, 0] > found[0, 0, 0] else None
+            thresholds = np.array(set_thresholds(scores, rule.kind_of_rows, claim, self.recipe.alpha))[:, None, None]
+        top = thresholds[1:] if thresholds[1, 0, 0] > thresholds[0, 0, 0] else None
         self.answers = AnswerCut(document.temperature, claim.threshold, float(claim.below), top, rule.review_above)
-        return found[:1]
+        return thresholds[:1]
 
     @property
     def stored_thresholds(self) -> Thresholds:
@@ -206,19 +206,19 @@ class Inference:
         if seed is not None and self.correction is not None and ids is None:
             v = draw_uniforms(data, seed, second=True)
         u, known, rows = self.drawn_before(data, ids), self.calibration_scores, self.correct(data)
-        found = known.p_values(rows, seed, u=u, v=v, ids=ids, weights=weights)
+        p_values = known.p_values(rows, seed, u=u, v=v, ids=ids, weights=weights)
         if self.document.answers is None:
-            return found
+            return p_values
         claim = self.document.answers.claim
         others, top = references(self.document.answers.kind_of_rows, claim)
         if not others.all():  # of several references the one that says most, as sets have the largest threshold
-            found = np.maximum(found, known.take(others).p_values(rows, seed, u=u, v=v, ids=ids))
+            p_values = np.maximum(p_values, known.take(others).p_values(rows, seed, u=u, v=v, ids=ids))
         if not top.all():
             tops, row = known.take(top).p_values(rows, seed, u=u, v=v, ids=ids), np.arange(len(rows))
             label, g = top_labels(rows), top_odds(rows, self.document.temperature)[0]
-            own = np.maximum(found[row, label], tops[row, label])
-            found[row, label] = np.where(g >= float(claim.below), own, found[row, label])
-        return found
+            own = np.maximum(p_values[row, label], tops[row, label])
+            p_values[row, label] = np.where(g >= float(claim.below), own, p_values[row, label])
+        return p_values
 
     def correct(self, data: Logits) -> Logits:
         """The rows that both temperatures divide: corrected by class where that was learned."""
@@ -242,14 +242,14 @@ class Inference:
         weighted, levels = self.calibration_scores if self.document.is_weighted else None, [self.recipe.alpha]
         names, falls_back = self.document.group_names, self.recipe.fallback is not None
         purpose = "a predictor with grouping='group'"
-        found = row_thresholds(data, weights, self.thresholds, weighted, levels, names, falls_back, purpose)
+        thresholds = row_thresholds(data, weights, self.thresholds, weighted, levels, names, falls_back, purpose)
         randomness = self.scoring.randomness(self.drawn_before(data, ids), len(data), ids)
         if self.answers is not None and tops_of(data) is not None:
             raise InputError(
                 "this predictor answers some rows alone, by the probability of all other classes; these rows hold only "
                 "their largest logits. Pass whole rows."
             )
-        return RowSets(self.scoring, randomness, *found, self.answers)
+        return RowSets(self.scoring, randomness, *thresholds, self.answers)
 
     def sets(self, data: Logits, ids: Any = None, weights: Any = None) -> Bools:
         """Sets of all rows, (n, C)."""

@@ -69,31 +69,31 @@ class StoredScores(Stored, frozen=True, kw_only=True):
     largest: Annotated[float, Meta(gt=0)] | None = None
 
     @classmethod
-    def of(cls, found: CalibrationScores, n_classes: int) -> "StoredScores":
+    def of(cls, calibration: CalibrationScores, n_classes: int) -> "StoredScores":
         """The scores of a fitted classifier."""
-        order = stored_order(found)
-        value, tie = (pack(_order_keys(part[order])) for part in (found.scores.real, found.scores.imag))
-        if found.weights is not None:
-            weights = pack(found.weights.steps[order].astype(np.uint64))
-            return cls(value=value, tie=tie, weights=weights, largest=found.weights.largest)
-        if found.grouping is not None:
+        order = stored_order(calibration)
+        value, tie = (pack(_order_keys(part[order])) for part in (calibration.scores.real, calibration.scores.imag))
+        if calibration.weights is not None:
+            weights = pack(calibration.weights.steps[order].astype(np.uint64))
+            return cls(value=value, tie=tie, weights=weights, largest=calibration.weights.largest)
+        if calibration.grouping is not None:
             return cls(value=value, tie=tie)
-        return cls(value=value, tie=tie, labels=found.labels[order].astype(_label_type(n_classes)).tobytes())
+        return cls(value=value, tie=tie, labels=calibration.labels[order].astype(_label_type(n_classes)).tobytes())
 
     def pairs(self, n_rows: int) -> Pairs:
         """The scores of so many rows, (n,)."""
-        found = as_pairs(*(_floats(unpack(part, n_rows, MOST_STORED, "scores")) for part in (self.value, self.tie)))
-        if np.isnan(found).any():
+        scores = as_pairs(*(_floats(unpack(part, n_rows, MOST_STORED, "scores")) for part in (self.value, self.tie)))
+        if np.isnan(scores).any():
             raise FileFormatError("is damaged: scores must be numbers.")
-        return found
+        return scores
 
     def own_labels(self, n_rows: int, n_classes: int) -> Ints:
         """The label of each score, (n,)."""
         kind = _label_type(n_classes)
-        found = np.frombuffer(self.labels or b"", kind).astype(np.int64)
-        if len(found) != n_rows or found.max(initial=0) >= n_classes:
+        labels = np.frombuffer(self.labels or b"", kind).astype(np.int64)
+        if len(labels) != n_rows or labels.max(initial=0) >= n_classes:
             raise FileFormatError(f"is damaged: labels of scores must be those of {n_rows:,} rows.")
-        return found
+        return labels
 
     def own_weights(self, n_rows: int) -> Weights | None:
         """The weights of so many rows, where they were given."""
@@ -102,10 +102,10 @@ class StoredScores(Stored, frozen=True, kw_only=True):
         return Weights(unpack(self.weights, n_rows, MOST_STORED, "weights").astype(np.int64), self.largest)
 
 
-def stored_order(found: CalibrationScores) -> Ints:
+def stored_order(calibration: CalibrationScores) -> Ints:
     """The order in which scores are stored."""
-    last = found.labels if found.weights is None else found.weights.steps
-    return np.lexsort((last, found.scores.imag, found.scores.real, pool_of_rows(found)))
+    last = calibration.labels if calibration.weights is None else calibration.weights.steps
+    return np.lexsort((last, calibration.scores.imag, calibration.scores.real, pool_of_rows(calibration)))
 
 
 def _label_type(n_classes: int) -> np.dtype[Any]:
@@ -123,12 +123,12 @@ def _floats(numbers: Keys) -> Floats:
     return np.where(numbers >= _SIGN, numbers ^ _SIGN, ~numbers).view(np.float64)
 
 
-def pool_of_rows(found: CalibrationScores) -> Ints:
+def pool_of_rows(calibration: CalibrationScores) -> Ints:
     """The group of each conformal row, or of its class; 0 where all share a threshold."""
-    if found.groups is not None:
-        return found.groups.codes
-    groups = found.group_of_class
-    return np.zeros(len(found.labels), dtype=np.int64) if groups is None else groups[found.labels]
+    if calibration.groups is not None:
+        return calibration.groups.codes
+    groups = calibration.group_of_class
+    return np.zeros(len(calibration.labels), dtype=np.int64) if groups is None else groups[calibration.labels]
 
 
 class StoredAnswers(Stored, frozen=True, kw_only=True):
@@ -236,7 +236,7 @@ class ReliabilityCounts(Stored, frozen=True, kw_only=True):
 
 
 class Measure(Stored, frozen=True, kw_only=True):
-    """A number that was measured when the predictor was made, and its 95% interval where there is one."""
+    """A number that was measured when the predictor was fitted, and its 95% interval where there is one."""
 
     name: str
     value: float

@@ -157,13 +157,13 @@ def choose(
 
 
 def _candidates(recipe: object) -> tuple[Recipe, ...]:
-    given = menu("0.1") if recipe is None else (recipe,) if isinstance(recipe, Recipe) else recipe
-    if not isinstance(given, Sequence) or not given or not all(isinstance(one, Recipe) for one in given):
+    candidates = menu("0.1") if recipe is None else (recipe,) if isinstance(recipe, Recipe) else recipe
+    if not isinstance(candidates, Sequence) or not candidates or not all(isinstance(one, Recipe) for one in candidates):
         raise InputError(
             "recipe must be a Recipe, such as ts.Recipe('aps', alpha=0.1), or a sequence of them; got "
             f"{quoted(recipe)}."
         )
-    return tuple(one.change(temperature=1.0) for one in given)
+    return tuple(one.change(temperature=1.0) for one in candidates)
 
 
 def describe(search: Search, preference: AnyPreference, selection: Selection) -> Choice:
@@ -370,7 +370,7 @@ class _Outlooks:
         return others
 
     def _offer(self) -> list[Outlook]:
-        """What protection would take, where it was not asked for."""
+        """What protection would take, where it was not requested."""
         search, target = self.search, Protect().target(self.search.alpha)
         if target is None or self.preference.target(search.alpha) is not None:
             return []

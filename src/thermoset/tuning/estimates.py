@@ -390,7 +390,7 @@ class Engine:
     def measure(
         self, requests: Sequence[Request], calibrated: float, by_class: Request | None = None
     ) -> tuple[list[Estimates], Estimates | None]:
-        """Measure candidates, and sets by class at the promised level if they are asked for, in one pass."""
+        """Measure candidates, and sets by class at the promised level if requested, in one pass."""
         sample, n = self.sample, len(self.sample)
         (star,) = self._places(np.array([calibrated]))
         fifth = np.empty(n, dtype=np.int64)  # of the rows, by the probability of the top class

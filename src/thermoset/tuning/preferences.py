@@ -103,8 +103,8 @@ class Preference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
         if cls.word and prefer == cls.word:
             return cls()
         sign = cls.bound[-2:]
-        name, found, number = prefer.strip().partition(sign) if sign else (prefer, "", "")
-        if not found or name.rstrip() != cls.bound[:-2] or len(number.split()) != 1:
+        name, separator, number = prefer.strip().partition(sign) if sign else (prefer, "", "")
+        if not separator or name.rstrip() != cls.bound[:-2] or len(number.split()) != 1:
             return None
         amount = exact_number(number.strip())
         if amount is None or abs(amount) > _MOST_SIZE or not cls.allows(float(amount)):
