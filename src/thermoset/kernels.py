@@ -17,7 +17,7 @@ along a row, so there is one place where a row crosses its threshold. Where valu
 the log of the mass left out for scores that are masses, which float64 holds more finely than the mass itself, and the
 log-odds of the others for LAC.
 
-Entry points (`entry`) take arguments of one type each, so that there is one compiled version; nothing sorts in here.
+Entry points (`entry`) take arguments of one type each, so that there is one compiled version; no kernel sorts.
 """
 
 import math
@@ -94,7 +94,7 @@ def start() -> None:
 class Entry:
     """A compiled function that Python calls, cached on disk.
 
-    Nothing in here raises errors of its own, so a first call that fails has met a cache that cannot be used: a damaged
+    No kernel raises errors of its own, so a first call that fails has met a cache that cannot be used: a damaged
     entry, or a full disk. Then the entry is removed, and the function is compiled again or runs as it was compiled.
     """
 
@@ -301,7 +301,7 @@ class Terms(NamedTuple):
 class Row(NamedTuple):
     """A sorted row at one temperature.
 
-    gaps : see the module; own, low : of the ranks that `extend` has filled; work : room for weights; n : classes that
+    gaps : see the module; own, low : of the ranks that `extend` has filled; work : space for weights; n : classes that
     are not masked; inverse : 1 / T; scale, share : of the top class and of the second; others, rest : the mass below
     the top, relative to the second class and to the top class.
     """
@@ -572,7 +572,7 @@ def softmax(rows: Floats, temperature: float, out: Floats) -> None:
 
 @entry
 def confidences(rows: Floats, temperatures: Floats, weights: Floats, out: Floats) -> None:
-    """Top probability of each unsorted row at each temperature: out (T, n); weights (C,) is room to work in."""
+    """Top probability of each unsorted row at each temperature: out (T, n); weights (C,) is workspace."""
     for i in range(rows.shape[0]):
         top, second = top_two(rows[i])
         for t in range(temperatures.shape[0]):
@@ -955,7 +955,7 @@ def share_sets(
                     v = (log_total - scale_gap(row[j] - row[top], inverse)) + offsets[j]
                     inside[j] = v < q[j]
                     tied |= v == q[j]
-            # The weight of the top class is 0 here; that of a second class may be because it is masked.
+            # The weight of the top class is 0 in this case; that of a second class may be because it is masked.
             if tied or score.keep_top or zeros > 1:
                 settle_row(score, inverse, row, top, gap, others, weights, offsets, q, tie, inside)
 

@@ -89,16 +89,16 @@ def score_looks(methods: Sequence[str]) -> list[Look]:
     >>> plain.colour == strict.colour, plain.mark == strict.mark
     (True, False)
     """
-    found: list[Look] = []
+    looks: list[Look] = []
     spare = cycle(_SPARE_MARKS)
     for method in methods:
         own = SCORE_LOOKS.get(base_score(method), _OTHER)
-        before = sum(look.colour == own.colour for look in found)
+        before = sum(look.colour == own.colour for look in looks)
         if before:
             dash = _DASHES[(_DASHES.index(own.dash) + before) % len(_DASHES)]
             own = own._replace(mark=next(spare), dash=dash)
-        found.append(own)
-    return found
+        looks.append(own)
+    return looks
 
 
 def series_looks(count: int) -> list[Look]:

@@ -41,8 +41,8 @@ def sorted_rows(from_top: Floats, temperature: float, u: Floats) -> SortedRows:
 def plain_pairs(score: Any, rows: SortedRows) -> Pairs:
     """Scores of sorted rows, (n, C) in the order of ranks, checked; masked classes are beyond every threshold."""
     with np.errstate(all="ignore"):  # probabilities underflow to 0 where temperatures are low; what matters is checked
-        given = score.pairs(rows)
-    value, tie = given if isinstance(given, tuple) and len(given) == 2 else (given, np.zeros(rows.probs.shape))
+        result = score.pairs(rows)
+    value, tie = result if isinstance(result, tuple) and len(result) == 2 else (result, np.zeros(rows.probs.shape))
     scores, masked = pairs(_numbers(score, value, rows), _numbers(score, tie, rows)), np.isneginf(rows.gaps)
     bad = np.argwhere((np.isnan(scores) | np.isinf(scores.real)) & ~masked)
     if len(bad):
@@ -58,14 +58,14 @@ def plain_pairs(score: Any, rows: SortedRows) -> Pairs:
     return scores
 
 
-def _numbers(score: Any, given: object, rows: SortedRows) -> Floats:
+def _numbers(score: Any, values: object, rows: SortedRows) -> Floats:
     """One of the two numbers of a pair, for every row and rank."""
     try:
-        numbers = np.array(given, dtype=np.float64)
+        numbers = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(
             f"score {score.name!r} must return an array, or a pair (value, tie-break) of arrays; got "
-            f"{type(given).__name__}."
+            f"{type(values).__name__}."
         ) from None
     if numbers.shape != rows.probs.shape:
         raise InputError(
@@ -85,10 +85,10 @@ def distances_below_top(
     The mass besides the top and the label's own together never exceed 1. Near 1 the value is made of that mass, so that
     values and logs never put two labels in different orders. `push` moves pairs up or down by more than sums round.
     """
-    top, beside, log_beside = row
-    mass = (beside + probs) * (1.0 - push)
+    top, others, log_others = row
+    mass = (others + probs) * (1.0 - push)
     value = np.where(mass < 0.5, 1.0 - mass, -top * np.expm1(gaps) * (1.0 + push))
-    log_mass = np.logaddexp(log_beside, gaps + np.log(top))
+    log_mass = np.logaddexp(log_others, gaps + np.log(top))
     return value, np.maximum(-log_mass * (1.0 + push) + push, 0.0)
 
 

@@ -1,7 +1,7 @@
 """Rows in blocks: where they come from, who works on them, and how much memory that may take.
 
 `map_rows` calls a function for every block and puts its results where the rows stand; `sum_rows` adds up whole numbers.
-So the number of threads, the size of blocks, and whether blocks are worked on here or on a cluster change no answer.
+So the number of threads, the size of blocks, and whether blocks are processed locally or on a cluster change no answer.
 """
 
 import mmap
@@ -155,15 +155,15 @@ class Sorter:
 MOST_THREADS = 1024
 """Beyond it a system may refuse to start them."""
 
-_AHEAD = 4  # tasks made for each thread before one of them is done: a file is not read faster than it is worked on
+_AHEAD = 4  # tasks created for each thread before one of them is done: a file is not read faster than it is worked on
 
 
 def thread_count() -> int:
     """Threads to use: THERMOSET_NUM_THREADS, else the cores this process may run on."""
-    asked = os.environ.get("THERMOSET_NUM_THREADS", "")
-    if not asked:
+    setting = os.environ.get("THERMOSET_NUM_THREADS", "")
+    if not setting:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) <= MOST_DIGITS else asked
+    number = int(setting) if setting.isascii() and setting.isdigit() and len(setting) <= MOST_DIGITS else setting
     return whole_number(number, "THERMOSET_NUM_THREADS", 1, MOST_THREADS, "Unset it for all cores.")
 
 
@@ -174,10 +174,10 @@ def run_tasks(
     progress: Progress | None = None,
     total: int = 0,
 ) -> None:
-    """Run tasks on a pool of threads, made as they are needed; the first error, or Ctrl-C, stops what has not begun.
+    """Run tasks on a pool of threads, started as they are needed; the first error, or Ctrl-C, stops what has not begun.
 
     `progress` gets what tasks return, which is how much they did (or 1), of `total`. The tasks of a task run one
-    after the other: there are no threads beyond those asked for.
+    after the other: there are no threads beyond those requested.
     """
     threads = thread_count() if n_jobs is None else n_jobs  # a wrong setting is an error whatever there is to do
     done = 0
@@ -353,19 +353,19 @@ def map_rows(
     tail = () if axis == -1 else (slice(None),)
 
     def keep(result: Any, place: slice) -> None:
-        found = result if isinstance(result, tuple) else (result,)
-        for whole, some in zip(arrays, found, strict=True):
+        parts = result if isinstance(result, tuple) else (result,)
+        for whole, some in zip(arrays, parts, strict=True):
             whole[(..., place, *tail)] = some
-        spills.wrote(sum(some.nbytes for some in found))
+        spills.wrote(sum(some.nbytes for some in parts))
 
     (source.engine or _THREADS).map(source, Task(f, tuple(per_row), tuple(fixed)), keep, n_jobs, progress)
 
 
 def top_labels(source: Source) -> Ints:
     """The label with the largest logit of each row; of equal ones the first."""
-    found = np.empty(source.n_rows, dtype=np.int64)
-    map_rows(source, partial(np.argmax, axis=1), found)
-    return found
+    labels = np.empty(source.n_rows, dtype=np.int64)
+    map_rows(source, partial(np.argmax, axis=1), labels)
+    return labels
 
 
 def sum_rows(
@@ -444,8 +444,8 @@ class Spills:
     """Those of some arrays that are in files: what was written, or read, of them need not stay in memory."""
 
     def __init__(self, arrays: Sequence[NDArray[Any]]) -> None:
-        found = {id(file): file for array in arrays if (file := _file_of(array)) is not None}
-        self._files = tuple(found.values())
+        files = {id(file): file for array in arrays if (file := _file_of(array)) is not None}
+        self._files = tuple(files.values())
         self._lock, self._written = threading.Lock(), 0
 
     def wrote(self, n_bytes: int) -> None:

@@ -357,18 +357,18 @@ class PAS(Score):
 def _checked_prior(prior: Any) -> tuple[float, ...]:
     """Positive finite numbers, one for each class, as they were given: shares or counts."""
     try:
-        given = np.array(prior, dtype=np.float64)
+        shares = np.array(prior, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        given = np.empty(0)
-    if given.ndim != 1 or len(given) < 2:
+        shares = np.empty(0)
+    if shares.ndim != 1 or len(shares) < 2:
         raise InputError(f"prior must be one positive number per class, or None; got {quoted(prior)}.")
-    bad = np.flatnonzero(~(np.isfinite(given) & (given > 0)))
+    bad = np.flatnonzero(~(np.isfinite(shares) & (shares > 0)))
     if bad.size:
         raise InputError(
-            f"prior must be finite and positive for every class; class {bad[0]} has {given[bad[0]]:g}. With 0 it would "
-            "be in every set: give a rare class a small share, or half a row if the others are counts."
+            f"prior must be finite and positive for every class; class {bad[0]} has {shares[bad[0]]:g}. With 0 it "
+            "would be in every set: give a rare class a small share, or half a row if the others are counts."
         )
-    return tuple(given.tolist())
+    return tuple(shares.tolist())
 
 
 # ---- plain scores ----------------------------------------------------------------------------------------------------
@@ -417,9 +417,9 @@ class Margin(PlainScore):
         another is r + p_y: the logs of these resolve values that round to -1 and to 1.
         """
         top, gaps = rows.probs[:, :1], rows.gaps
-        beside = np.cumsum(rows.probs[:, 1:], axis=1)[:, -1:]
-        log_beside = np.logaddexp.reduce(gaps[:, 1:], axis=1, keepdims=True) + np.log(top)
-        value, tie = distances_below_top((top, beside, log_beside), rows.probs, gaps)
+        others = np.cumsum(rows.probs[:, 1:], axis=1)[:, -1:]
+        log_others = np.logaddexp.reduce(gaps[:, 1:], axis=1, keepdims=True) + np.log(top)
+        value, tie = distances_below_top((top, others, log_others), rows.probs, gaps)
         value[:, :1], tie[:, :1] = -value[:, 1:2], -tie[:, 1:2]
         return value, tie
 
@@ -453,10 +453,10 @@ class OwnScore(PlainScore):
         if not callable(function) or isinstance(function, type):
             raise InputError(f"a custom score must be a function (probs, rank, u); got {function!r}.")
         require_three_arguments(function)
-        given = getattr(function, "__name__", type(function).__name__) if name is None else name
-        if given in SCORES:
-            raise InputError(f"{given!r} is already a built-in score. Try OwnScore(function, 'my_{given}').")
-        for field, value in (("function", function), ("name", given), ("uses_u", uses_u)):
+        own_name = getattr(function, "__name__", type(function).__name__) if name is None else name
+        if own_name in SCORES:
+            raise InputError(f"{own_name!r} is already a built-in score. Try OwnScore(function, 'my_{own_name}').")
+        for field, value in (("function", function), ("name", own_name), ("uses_u", uses_u)):
             object.__setattr__(self, field, value)  # scores are frozen
 
     def __repr__(self) -> str:
@@ -473,7 +473,7 @@ class OwnScore(PlainScore):
         return self.function(rows.probs, rows.rank, rows.u)
 
 
-# ---- scores made of others -------------------------------------------------------------------------------------------
+# ---- scores built from others ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

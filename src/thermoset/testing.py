@@ -25,7 +25,7 @@ _ALONE = 5  # rows that are scored by themselves as well
 
 @dataclass(frozen=True)
 class ScoreReport:
-    """What `check_score` found about a score that passed.
+    """What `check_score` reports on a score that passed.
 
     Attributes
     ----------

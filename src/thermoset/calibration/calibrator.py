@@ -44,13 +44,13 @@ class OwnCorrection:
 
     def of_block(self, block: Block) -> Floats:
         """The corrected logits of a block of rows, (n, C)."""
-        found = np.ascontiguousarray(self.calibrator.transform(as_float64(block)), dtype=np.float64)
-        if found.shape != block.shape or np.isnan(found).any() or np.isposinf(found).any():
+        output = np.ascontiguousarray(self.calibrator.transform(as_float64(block)), dtype=np.float64)
+        if output.shape != block.shape or np.isnan(output).any() or np.isposinf(output).any():
             raise InputError(
                 f"transform of the calibrator must return numbers of shape {block.shape}, or -inf for masked classes; "
-                f"got shape {found.shape}. It must not change the number of rows or classes."
+                f"got shape {output.shape}. It must not change the number of rows or classes."
             )
-        return found
+        return output
 
     def faults(self, n_classes: int) -> list[str]:  # noqa: ARG002
         """Nothing is stored of it, so nothing can be wrong with what is stored."""
@@ -110,21 +110,23 @@ class Calibration:
         return self.correct(calibration) if self.held_out is None else self.held_out
 
 
-def checked_calibration(asked: object) -> "str | Calibrator":
+def checked_calibration(calibration: object) -> "str | Calibrator":
     """What `calibration=` may be."""
-    if asked in ("auto", "temperature") or (not isinstance(asked, str) and isinstance(asked, Calibrator)):
-        return asked
+    if calibration in ("auto", "temperature") or (
+        not isinstance(calibration, str) and isinstance(calibration, Calibrator)
+    ):
+        return calibration
     raise InputError(
-        f"calibration must be 'auto', 'temperature', or an object with fit and transform; got {asked!r}. "
+        f"calibration must be 'auto', 'temperature', or an object with fit and transform; got {calibration!r}. "
         "Use 'temperature' for one temperature alone."
     )
 
 
 def calibrate(
-    data: Logits, asked: object, objective: Any, random_state: int, progress: Progress | None = None
+    data: Logits, calibration: object, objective: Any, random_state: int, progress: Progress | None = None
 ) -> Calibration:
     """Learn the steps from labelled calibration rows."""
-    how = checked_calibration(asked)
+    how = checked_calibration(calibration)
     scaler = TemperatureScaler(objective).learn(data)
     plain, n_zero = float(scaler.temperature_), scaler.zero_labels_
     if how == "temperature":

@@ -161,7 +161,7 @@ class Likelihood:
         strength = np.zeros_like(strength) if sigma == 0 else strength / sigma**2
         centre = np.concatenate([np.zeros(1 + n_classes), np.ones(n_classes)])
 
-        def look(x: Floats) -> tuple[float, Floats, Floats]:
+        def objective(x: Floats) -> tuple[float, Floats, Floats]:
             at = Parameters.of(x)
             losses, sums = self.evaluate(rows, at)
             penalty = strength * (x - centre)
@@ -172,15 +172,17 @@ class Likelihood:
             return value, (slope + penalty)[free], np.maximum((bend + strength)[free], 1e-9)
 
         x = np.concatenate([[start.factor], start.shift, start.scale])
-        return Parameters.of(_descend(look, x, free, tolerance * len(rows)))
+        return Parameters.of(_descend(objective, x, free, tolerance * len(rows)))
 
 
-def _descend(look: Callable[[Floats], tuple[float, Floats, Floats]], x: Floats, free: slice, least: float) -> Floats:
+def _descend(
+    objective: Callable[[Floats], tuple[float, Floats, Floats]], x: Floats, free: slice, least: float
+) -> Floats:
     """L-BFGS from x over its free entries, until a step gains less than `least`; scales and factor stay in bounds."""
     n_classes = (len(x) - 1) // 2
     low = np.concatenate([[_FACTORS[0]], np.full(n_classes, -np.inf), np.full(n_classes, _SCALES[0])])
     high = np.concatenate([[_FACTORS[1]], np.full(n_classes, np.inf), np.full(n_classes, _SCALES[1])])
-    value, slope, bend = look(x)
+    value, slope, bend = objective(x)
     pairs: list[tuple[Floats, Floats, float]] = []
     for _ in range(_MOST_STEPS):
         direction, kept = slope.copy(), []
@@ -198,17 +200,17 @@ def _descend(look: Callable[[Floats], tuple[float, Floats, Floats]], x: Floats, 
         while True:
             new = x.copy()
             new[free] = np.clip(x[free] - length * direction, low[free], high[free])
-            found = look(new)
-            if found[0] <= value - 1e-4 * length * expected or length < 1e-6:
+            trial = objective(new)
+            if trial[0] <= value - 1e-4 * length * expected or length < 1e-6:
                 break
             length /= 4
-        if not found[0] < value:
+        if not trial[0] < value:
             break
-        step, change = new[free] - x[free], found[1] - slope
+        step, change = new[free] - x[free], trial[1] - slope
         if (curve := float((step * change).sum())) > 0:
             pairs = [*pairs[1 - _MEMORY :], (step, change, curve)]
-        gain = value - found[0]
-        x, (value, slope, bend) = new, found
+        gain = value - trial[0]
+        x, (value, slope, bend) = new, trial
         if gain < least:
             break
     return x
@@ -251,16 +253,16 @@ def try_correction(
     fit = None
     if taken:
         everyone = np.arange(n)
-        found = model.minimise(everyone, best.folds[0], best.sigma, scales, _FINE)
+        parameters = model.minimise(everyone, best.folds[0], best.sigma, scales, _FINE)
         if n <= _SMALL:
             fold_of = stream(random_state, "smaller folds of the class correction").permutation(n) % _SMALL_FOLDS
-            best = _Search(model, fold_of, None).at(best.sigma, scales, (found,) * _SMALL_FOLDS)
+            best = _Search(model, fold_of, None).at(best.sigma, scales, (parameters,) * _SMALL_FOLDS)
         correction = ClassCorrection(
             temperature=temperature,
-            shift=tuple(found.shift.tolist()),
-            scale=tuple(found.scale.tolist()) if scales else None,
+            shift=tuple(parameters.shift.tolist()),
+            scale=tuple(parameters.scale.tolist()) if scales else None,
         )
-        fit = ClassFit(correction, found.factor, rows, fold_of, best.folds)
+        fit = ClassFit(correction, parameters.factor, rows, fold_of, best.folds)
     return ClassTrial(float(plain.losses.mean()), float(best.losses.mean()), fit, logs)
 
 
@@ -277,9 +279,9 @@ class _Search:
         """At one sigma, from the parameters of another."""
         losses, folds = np.empty(len(self._model.labels)), []
         for (learn, judge), first in zip(self._parts, start, strict=True):
-            found = self._model.minimise(learn, first, sigma, scales, _COARSE)
-            losses[judge] = self._model.evaluate(judge, found)[0]
-            folds.append(found)
+            parameters = self._model.minimise(learn, first, sigma, scales, _COARSE)
+            losses[judge] = self._model.evaluate(judge, parameters)[0]
+            folds.append(parameters)
             self.report(self._done + 1)
         return CrossValidated(losses, tuple(folds), sigma)
 
@@ -287,10 +289,10 @@ class _Search:
         """The best of the path, which ends where cross-validation worsens; the plain one if nothing is better."""
         best = plain
         for sigma in _SIGMAS:
-            found = self.at(sigma, scales, best.folds)
-            if not found.losses.sum() < best.losses.sum():
+            candidate = self.at(sigma, scales, best.folds)
+            if not candidate.losses.sum() < best.losses.sum():
                 break
-            best = found
+            best = candidate
         return best
 
     def report(self, done: int) -> None:

@@ -51,9 +51,9 @@ class ConfidenceMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     def confidence(self, odds: Floats) -> Floats:
         """The confidence of rows, of which `kernels.top_odds` gave log-odds and the weight of the others, (2, n)."""
         with np.errstate(over="ignore"):
-            found = 1.0 / (1.0 + np.exp(-self.of_odds(odds[0])))
+            values = 1.0 / (1.0 + np.exp(-self.of_odds(odds[0])))
         level = (1.0 + ABOVE) / (1.0 + odds[1])  # where the second class would overtake, and a little more
-        return np.where(odds[1] > 0, np.maximum(found, level), 1.0)
+        return np.where(odds[1] > 0, np.maximum(values, level), 1.0)
 
     def faults(self) -> list[str]:
         """What must hold of a map, and does not."""
@@ -127,14 +127,14 @@ class _Candidate(NamedTuple):
 
 
 def _cross_validate(g: Floats, y: Floats, knots: tuple[float, ...], fold_of: Ints) -> _Candidate:
-    features, found = _features(g, knots), []
+    features, candidates = _features(g, knots), []
     for strength in reversed(_STRENGTHS):  # of equal ones, the stronger pull
         losses = np.empty(len(g))
         for k in range(_FOLDS):
             learn, judge = fold_of != k, fold_of == k
             losses[judge] = _losses(features[judge] @ _fit(features[learn], y[learn], strength), y[judge])
-        found.append(_Candidate(losses, knots, strength))
-    return min(found, key=lambda one: float(one.losses.sum()))
+        candidates.append(_Candidate(losses, knots, strength))
+    return min(candidates, key=lambda one: float(one.losses.sum()))
 
 
 def _features(g: Floats, knots: tuple[float, ...]) -> Floats:
@@ -153,8 +153,8 @@ def _knots(g: Floats) -> tuple[float, ...]:
     p = 1.0 / (1.0 + np.exp(-ascending))
     below = np.cumsum(p * (1 - p))
     places = np.searchsorted(below, below[-1] * np.array([1, 2]) / 3)
-    found = ascending[np.minimum(places, len(g) - 1)]
-    return tuple(np.unique(found).tolist())
+    knots = ascending[np.minimum(places, len(g) - 1)]
+    return tuple(np.unique(knots).tolist())
 
 
 def _losses(g: Floats, y: Floats) -> Floats:
@@ -171,10 +171,10 @@ def _fit(features: Floats, y: Floats, strength: float) -> Floats:
     apart = np.diff(np.eye(1 + n_slopes)[1:], axis=0)  # neighbouring slopes
     pull = np.eye(1 + n_slopes) + apart.T @ apart
 
-    def look(x: Floats) -> tuple[float, Floats]:
+    def objective(x: Floats) -> tuple[float, Floats]:
         g, away = (features * x).sum(axis=1), x - identity
         slope = (features * (1.0 / (1.0 + np.exp(-g)) - y)[:, None]).sum(axis=0)
         return float(_losses(g, y).sum()) + 0.5 * strength * float(away @ pull @ away), slope + strength * (pull @ away)
 
     bounds = [(-20.0, 20.0), *[_SLOPES] * n_slopes]
-    return np.asarray(minimize(look, identity, jac=True, method="L-BFGS-B", bounds=bounds).x)
+    return np.asarray(minimize(objective, identity, jac=True, method="L-BFGS-B", bounds=bounds).x)

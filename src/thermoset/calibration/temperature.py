@@ -40,9 +40,9 @@ class LabelLogits(NamedTuple):
 def label_logits(source: Source, labels: Ints) -> LabelLogits:
     """Where the label of each row stands."""
     n = source.n_rows
-    found = LabelLogits(np.empty(n), np.empty(n), np.empty(n, dtype=np.bool_))
-    map_rows(source, _label_logits_of_block, found, per_row=[labels])
-    return found
+    result = LabelLogits(np.empty(n), np.empty(n), np.empty(n, dtype=np.bool_))
+    map_rows(source, _label_logits_of_block, result, per_row=[labels])
+    return result
 
 
 def _label_logits_of_block(block: Block, labels: Ints) -> LabelLogits:
@@ -107,7 +107,7 @@ def _newton(data: Logits, labels: Ints, start: float) -> tuple[float, float, int
         if abs(at.slope) <= np.finfo(float).eps * at.scale or low >= highest or high <= lowest:
             break
         newton = -at.slope / at.curvature if at.curvature > 0 else -at.slope * math.inf
-        if abs(newton) <= _LAST_STEP * inverse:  # before the safeguards: here the slope may be rounding noise
+        if abs(newton) <= _LAST_STEP * inverse:  # before the safeguards: at this point the slope may be rounding noise
             inverse += newton
             break
         slow = abs(at.slope) > abs(last_slope) / 4
@@ -152,7 +152,7 @@ def fit_ece(data: Logits, n_bins: int = 15) -> Fit:
 
     A scan of [0.01, 100] even in log T, then ever finer scans around the best few temperatures of the first, to
     a ratio of 1 + 1e-5. Deterministic; among equal errors the temperature nearest 1 in ratio wins. Fine scans read
-    confidences off a polynomial through a few temperatures; what is found is evaluated in full.
+    confidences off a polynomial through a few temperatures; the minima are evaluated in full.
     """
     labels = data.require_labels("temperature scaling")
     correct = top_labels(data) == labels
@@ -180,7 +180,7 @@ def fit_ece(data: Logits, n_bins: int = 15) -> Fit:
         return seen[t], abs(math.log(t))
 
     exact = evaluate(grid)
-    seen, found, ratio = dict(exact), [], (T_MAX / T_MIN) ** (1 / (_GRID - 1))
+    seen, minima, ratio = dict(exact), [], (T_MAX / T_MIN) ** (1 / (_GRID - 1))
     for centre in sorted(seen, key=rank)[:_BRACKETS]:
         best, width = centre, ratio
         while width > _FINEST:
@@ -188,8 +188,8 @@ def fit_ece(data: Logits, n_bins: int = 15) -> Fit:
             scan = [low, *map(float, np.geomspace(low, high, 9)[1:-1]), high]
             seen |= {t: estimate(t) for t in scan if t not in seen}
             best, width = min(scan, key=rank), width ** (1 / 4)
-        found.append(best)
-    seen = exact | evaluate(np.array(found))
+        minima.append(best)
+    seen = exact | evaluate(np.array(minima))
     temperature = min(seen, key=rank)
     return Fit(temperature, seen[temperature], n_iter + _BRACKETS)
 
@@ -211,7 +211,7 @@ class _LogOdds:
         """Evaluate them."""
         cosines = np.cos((np.arange(_NODES) + 0.5) * np.pi / _NODES)
         nodes = (math.log(low) + math.log(high)) / 2 + (math.log(high) - math.log(low)) / 2 * cosines
-        odds = confidences_at(data, np.exp(nodes))  # in place from here on: it may be in a file
+        odds = confidences_at(data, np.exp(nodes))  # modified in place below: it may be in a file
         np.subtract(np.divide(1.0, odds, out=odds), 1.0, out=odds)
         return cls(nodes, np.log(np.maximum(odds, np.finfo(float).tiny, out=odds), out=odds))
 

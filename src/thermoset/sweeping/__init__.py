@@ -192,34 +192,34 @@ def _name(score: Score) -> str:
             return name
     if isinstance(score, OwnScore):
         return score.name
-    given = []
+    arguments = []
     for field in fields(score):
         value = getattr(score, field.name)
         if value != field.default:
             if isinstance(value, tuple) and len(value) > _SHOWN:
                 value = f"({', '.join(map(str, value[:_SHOWN]))}, ...)"
-            given.append(f"{field.name}={value}")
-    return f"{score.name}({', '.join(given)})"
+            arguments.append(f"{field.name}={value}")
+    return f"{score.name}({', '.join(arguments)})"
 
 
 def _checked_methods(methods: Any) -> tuple[Score, ...]:
     one = isinstance(methods, str | Score) or callable(methods)
-    found = tuple(resolve(method) for method in ((methods,) if one else methods))
-    if not found:
+    scores = tuple(resolve(method) for method in ((methods,) if one else methods))
+    if not scores:
         raise InputError("methods must name at least one score; got none. Try ('aps', 'raps').")
-    names = [_name(score) for score in found]
+    names = [_name(score) for score in scores]
     if len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])
         raise InputError(f"methods must differ; {twice!r} appears twice.")
-    return found
+    return scores
 
 
 def _checked_alphas(alphas: Any) -> tuple[Alpha, ...]:
-    found = tuple(alphas) if isinstance(alphas, Iterable) and not isinstance(alphas, str) else (alphas,)
-    levels = [exact_level(alpha) for alpha in found]
-    if not found or len(set(levels)) < len(found):
+    values = tuple(alphas) if isinstance(alphas, Iterable) and not isinstance(alphas, str) else (alphas,)
+    levels = [exact_level(alpha) for alpha in values]
+    if not values or len(set(levels)) < len(values):
         raise InputError(f"alphas must name at least one level, each once; got {quoted(alphas)}. Try (0.05, 0.1).")
-    return found
+    return values
 
 
 def _warm_up(plan: SweepJob) -> None:

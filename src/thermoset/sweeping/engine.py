@@ -50,8 +50,8 @@ class LabelParts:
     @property
     def others(self) -> Floats:
         """The mass of all but the top class, relative to the second: (T, n)."""
-        found: Floats = self.parts[2]
-        return found
+        masses: Floats = self.parts[2]
+        return masses
 
     @property
     def is_top(self) -> Bools:
@@ -203,10 +203,10 @@ def _order_statistics(
     n = values.shape[1]
     places = [min(k, n) - 1 for k in ks]
     ordered = np.sort(values, axis=1) if len(set(places)) > 2 else np.partition(values, sorted(set(places)), axis=1)
-    found = np.empty((2, len(ks), len(values)))
+    thresholds = np.empty((2, len(ks), len(values)))
     for a, (k, place) in enumerate(zip(ks, places, strict=True)):
         if k > n:
-            found[:, a] = np.inf
+            thresholds[:, a] = np.inf
             continue
         q = ordered[:, place]
         trial, column = np.nonzero(values == q[:, None])
@@ -215,8 +215,8 @@ def _order_statistics(
             below = np.count_nonzero(values < q[:, None], axis=1)
             first = np.searchsorted(trial, np.arange(len(values)))
             ties = ties[np.lexsort((ties, trial))][first + (k - 1 - below)]
-        found[0, a], found[1, a] = q, ties
-    return found
+        thresholds[0, a], thresholds[1, a] = q, ties
+    return thresholds
 
 
 def class_thresholds(
@@ -264,12 +264,12 @@ def _class_statistics(
     for trial in np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1)):  # tie-breaks only where values tie
         ties = labels.ties(score, j, as_int64(rows[trial]), u[trial])
         order[trial] = np.lexsort((ties, values[trial], places.classes[trial]))
-    found = np.full((2, len(places.wanted), places.first.shape[1], len(rows)), np.inf)
+    thresholds = np.full((2, len(places.wanted), places.first.shape[1], len(rows)), np.inf)
     for a, (t, c, place) in enumerate(places.wanted):
         column = order[t, place]
-        found[0, a, c, t] = values[t, column]
-        found[1, a, c, t] = labels.ties(score, j, as_int64(rows[t, column]), u[t, column])
-    return found
+        thresholds[0, a, c, t] = values[t, column]
+        thresholds[1, a, c, t] = labels.ties(score, j, as_int64(rows[t, column]), u[t, column])
+    return thresholds
 
 
 def _divided_statistics(
@@ -277,15 +277,15 @@ def _divided_statistics(
     alphas: Sequence[Alpha], n_classes: int, grouping: Grouping, seed: int,
 ) -> Floats:  # fmt: skip
     """The same where a grouping divides the classes trial by trial, and at each level."""
-    found = np.empty((2, len(alphas), n_classes, len(rows)))
+    thresholds = np.empty((2, len(alphas), n_classes, len(rows)))
     for t, numbers in enumerate(map(as_int64, rows)):
         scores = pairs(values[t], labels.ties(score, j, numbers, u[t]))
         for a, alpha in enumerate(alphas):
             division = grouping.divide(scores, own[numbers], n_classes, alpha, seed)
             kept = slice(None) if division.rows is None else division.rows
             q = grouping.thresholds(scores[kept], own[numbers][kept], division.group_of_class, [alpha], score)
-            found[:, a, :, t] = as_floats(q[0])
-    return found
+            thresholds[:, a, :, t] = as_floats(q[0])
+    return thresholds
 
 
 # ---- what sets hold --------------------------------------------------------------------------------------------------
@@ -365,10 +365,10 @@ def count_sets(
         fixed.append((*how, part.trials.keys, part.trials.randomized))
         shapes.append(part.thresholds.shape[1:])
     zero = partial(_zeros, tuple(shapes), misses.n_cells)
-    found = sum_rows(
+    totals = sum_rows(
         rows.source, _count_block, zero, per_row=per_row, fixed=[tuple(fixed)], n_jobs=n_jobs, progress=progress
     )
-    return [Counted(*found[start : start + 3]) for start in range(0, len(found), 3)]
+    return [Counted(*totals[start : start + 3]) for start in range(0, len(totals), 3)]
 
 
 def _zeros(shapes: tuple[tuple[int, ...], ...], n_cells: int) -> tuple[NDArray[Any], ...]:
@@ -414,7 +414,7 @@ def count_class_sets(
     ranges = infinite, lowest, highest, reach
     kernels.class_ranges(*(array.reshape(reach.size, *array.shape[3:]) for array in (thresholds[0], *ranges, mean)))
     how = stack_terms(scores), labels.temperatures, thresholds, ranges
-    found = sum_rows(
+    totals = sum_rows(
         rows.source,
         _count_class_block,
         partial(_zeros, (shape,), misses.n_cells),
@@ -423,7 +423,7 @@ def count_class_sets(
         n_jobs=n_jobs,
         progress=progress,
     )
-    return Counted(*found), mean
+    return Counted(*totals), mean
 
 
 def _count_class_block(

@@ -1,4 +1,4 @@
-"""What sets hold with u integrated out: expected hits, sizes and misses, and thresholds at which they are given.
+"""What sets hold with u integrated out: expected hits, sizes and misses, and thresholds that reach given expectations.
 
 Ranks tile the line of values, so at most one rank of a row is partly inside: an expectation is a crossing and one
 division.
@@ -54,10 +54,10 @@ def solve_thresholds(labels: LabelParts, score: Score, j: int, targets: Floats, 
         at_one = np.sort(labels.scores(score, j, ranks, np.ones(len(low))))
         places = np.ceil(np.asarray(targets) - 1e-9).astype(np.int64) - 1
         reachable = np.count_nonzero(at_one.real < np.inf)
-        found = at_one[np.clip(places, 0, len(at_one) - 1)]
-        found[places >= reachable] = complex(np.inf, np.inf)
-        found[places < np.count_nonzero(np.isneginf(at_one.real))] = complex(-np.inf, -np.inf)
-        return as_floats(found)
+        thresholds = at_one[np.clip(places, 0, len(at_one) - 1)]
+        thresholds[places >= reachable] = complex(np.inf, np.inf)
+        thresholds[places < np.count_nonzero(np.isneginf(at_one.real))] = complex(-np.inf, -np.inf)
+        return as_floats(thresholds)
     out = np.empty((2, len(targets)))
     start, slope = low + unit * steps, own + unit * part
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -199,7 +199,7 @@ def expected_totals(
     """Expected labels in all sets, and expected empty sets, of the evaluation rows, under (2, T, alphas, trials)."""
     shape = thresholds.shape[1:]
     flat = thresholds.reshape(2, shape[0], -1)
-    found = sum_rows(
+    totals = sum_rows(
         rows.source,
         _add_expected,
         partial(_zeros, flat.shape[1:]),
@@ -208,7 +208,7 @@ def expected_totals(
         n_jobs=n_jobs,
         progress=progress,
     )
-    size, empty = (fixed.reshape(shape) / FIXED_POINT for fixed in found)
+    size, empty = (fixed.reshape(shape) / FIXED_POINT for fixed in totals)
     return size, empty
 
 
@@ -220,8 +220,8 @@ def _add_expected(
     block: Block, sums: tuple[Ints, Ints], numbers: range, others: Floats, seen: Bools, sorter: Sorter, score: Score,
     temperatures: Floats, thresholds: Floats,
 ) -> None:  # fmt: skip
-    (found,) = _expected_block(block, numbers, others, sorter, score, temperatures, thresholds, True)
-    every = np.tile(seen.T, (found.shape[1] // seen.shape[1], 1))
-    for total, mean in zip(sums, (found, np.maximum(1.0 - found, 0.0)), strict=True):
+    (sizes,) = _expected_block(block, numbers, others, sorter, score, temperatures, thresholds, True)
+    every = np.tile(seen.T, (sizes.shape[1] // seen.shape[1], 1))
+    for total, mean in zip(sums, (sizes, np.maximum(1.0 - sizes, 0.0)), strict=True):
         fixed = (mean * FIXED_POINT + 0.5).astype(np.int64)
         np.add(total, np.where(every, fixed, 0).sum(axis=-1), out=total)

@@ -92,14 +92,14 @@ class _Cells:
 
     def hits(self, counted: Counted) -> Ints:
         """Rows of each part whose set holds their label, (trials, parts)."""
-        found: Ints = self.rows - counted.missed[self.first : self.first + self.rows.shape[1]].T
-        return found
+        hits: Ints = self.rows - counted.missed[self.first : self.first + self.rows.shape[1]].T
+        return hits
 
 
 class Measured:
     """The trials of a sweep, and what is measured in each.
 
-    misses : what is counted of every set; temperature : of the confidence, where strata of it are asked for.
+    misses : what is counted of every set; temperature : of the confidence, where strata of it are requested.
     """
 
     def __init__(self, data: Logits, job: SweepJob, trials: int, protocol: Protocol) -> None:
@@ -149,21 +149,21 @@ class Measured:
         """What metrics read, from the counts of one score, temperature and level."""
         n_classes = self.trials.counts.shape[1]
         of_class = counted._replace(missed=counted.missed[:n_classes])
-        found = set_counts(of_class, self.trials.counts, alpha, threshold)
+        counts = set_counts(of_class, self.trials.counts, alpha, threshold)
         if self._groups is not None:
-            found = replace(found, group_rows=self._groups.rows, group_hits=self._groups.hits(counted))
+            counts = replace(counts, group_rows=self._groups.rows, group_hits=self._groups.hits(counted))
         if self._strata is not None:
-            found = replace(found, confidence_rows=self._strata.rows, confidence_hits=self._strata.hits(counted))
+            counts = replace(counts, confidence_rows=self._strata.rows, confidence_hits=self._strata.hits(counted))
         if self._sizes:  # sets that are large enough for a stratum, less those large enough for the next
             both = []
-            for k, every in enumerate((found.total, found.hits.sum(axis=-1))):
+            for k, every in enumerate((counts.total, counts.hits.sum(axis=-1))):
                 missed = counted.missed[self._first_size + k :: 2][: len(self._sizes)]
                 enough = np.zeros((len(every), len(SIZE_STRATA) + 1), dtype=np.int64)
                 enough[:, 0] = every
-                enough[:, 1 : 1 + len(self._sizes)] = found.total[:, None] - missed.T
+                enough[:, 1 : 1 + len(self._sizes)] = counts.total[:, None] - missed.T
                 both.append(enough[:, :-1] - enough[:, 1:])
-            found = replace(found, stratum_rows=both[0], stratum_hits=both[1])
-        return found
+            counts = replace(counts, stratum_rows=both[0], stratum_hits=both[1])
+        return counts
 
 
 # ---- the loops -------------------------------------------------------------------------------------------------------
@@ -202,14 +202,14 @@ def _run_prefixes(
     for number, some in enumerate(turns):
         of_passes = [part_of(progress, number * passes + k, len(turns) * passes) for k in range(passes)]
         labels = label_parts(rows, measured.labels, job.temperatures[some], n_jobs=job.n_jobs, progress=of_passes[0])
-        here = values[:, some]
+        turn_values = values[:, some]
         if grouping is None:
             thresholds = trial_thresholds(labels, job.set_scores, job.alphas, measured.trials, n_jobs=job.n_jobs)
             part = Part(labels, job.set_scores, thresholds, measured.trials)
             (counted,) = count_sets(rows, measured.misses, [part], n_jobs=job.n_jobs, progress=of_passes[1])
-            measured.fill(here, counted, job, thresholds[0])
+            measured.fill(turn_values, counted, job, thresholds[0])
             if job.integrate:
-                _fill_integrated(rows, job, measured, part, here, of_passes[2:])
+                _fill_integrated(rows, job, measured, part, turn_values, of_passes[2:])
             continue
         thresholds = class_thresholds(
             labels, measured.labels, job.set_scores, job.alphas, grouping, measured.trials, seed, n_jobs=job.n_jobs
@@ -218,7 +218,7 @@ def _run_prefixes(
             rows, labels, measured.labels, job.set_scores, thresholds, measured.trials, measured.misses,
             n_jobs=job.n_jobs, progress=of_passes[1],
         )  # fmt: skip
-        measured.fill(here, counted, job, means)
+        measured.fill(turn_values, counted, job, means)
     return values
 
 
@@ -242,7 +242,7 @@ def _fill_integrated(
 
 # ---- scores without a closed form ------------------------------------------------------------------------------------
 #
-# Nothing is shared between trials here: each costs a softmax and the score itself at every temperature. Sets with a
+# Nothing is shared between these trials: each costs a softmax and the score itself at every temperature. Sets with a
 # threshold for each group of rows go this way too. A plain score that does not look at u and learns nothing gives a row
 # the same scores in every trial: they are computed once for each temperature.
 
@@ -298,7 +298,7 @@ class _OneScore:
         """What labels are compared by in one trial, and thresholds (G, K), by temperature and level."""
         rows = self.measured.trials.conformal[t]
         data, at = self.data.take(rows), self.job.temperatures.tolist()
-        found: list[list[tuple[Score, Pairs]]] = [[] for _ in at]
+        fits: list[list[tuple[Score, Pairs]]] = [[] for _ in at]
         for alphas in ([self.job.alphas[a] for a in places] for places in self._alike):
             recipe = Recipe(
                 self.job.scores[0],
@@ -310,11 +310,11 @@ class _OneScore:
             learned = learn_from_some(recipe, data)
             score = learned.recipe.set_score
             of_rows = label_scores(data, self.measured.labels[rows], score, at, Randomness(given=u[rows]))
-            for of_temperature, scores, temperature in zip(found, of_rows, at, strict=True):
+            for of_temperature, scores, temperature in zip(fits, of_rows, at, strict=True):
                 scoring = Scoring(score, temperature, None)
                 fitted = CalibrationScores.of(scores, data, learned.recipe, scoring, learned.rows)
                 of_temperature += [(score, fitted.thresholds(alpha)) for alpha in alphas]
-        return found
+        return fits
 
     def count(self, t: int, counted: Counted, threshold: Floats) -> None:
         """Fit and predict in one trial; fill what its sets hold, and its thresholds (T, alphas, trials)."""

@@ -64,23 +64,23 @@ def checked_temperatures(temperatures: Iterable[float | Fraction] | str) -> Floa
             f"temperatures must be numbers; got {quoted(temperatures)}. Pass temperature_grid({quoted(temperatures)})."
         )
     try:
-        given = list(islice(temperatures, _MOST + 1))
+        values = list(islice(temperatures, _MOST + 1))
     except TypeError:
         raise InputError(f"temperatures must be numbers; got {quoted(temperatures)}.") from None
-    if not given:
+    if not values:
         raise InputError("temperatures must contain at least one; got none. Try [1.0].")
-    if len(given) > _MOST:
+    if len(values) > _MOST:
         raise InputError(f"there must be at most {_MOST:,} temperatures; got more. Use a coarser grid.")
-    found = np.array([checked_temperature(t, "each temperature") for t in given])
-    wrong = np.flatnonzero(np.diff(found) <= 0)
+    grid = np.array([checked_temperature(t, "each temperature") for t in values])
+    wrong = np.flatnonzero(np.diff(grid) <= 0)
     if wrong.size:
         i = int(wrong[0])
-        kind = "twice" if found[i] == found[i + 1] else "out of order"
+        kind = "twice" if grid[i] == grid[i + 1] else "out of order"
         raise InputError(
-            f"temperatures must increase; {found[i + 1]:g} comes {kind} after {found[i]:g}. "
+            f"temperatures must increase; {grid[i + 1]:g} comes {kind} after {grid[i]:g}. "
             "Pass sorted(set(temperatures))."
         )
-    return found
+    return grid
 
 
 @dataclass(frozen=True)

@@ -127,8 +127,8 @@ class Sweep(AsTable):
 
         >>> import thermoset as ts
         >>> rng = np.random.default_rng(0)
-        >>> found = ts.sweep(rng.normal(size=(400, 3)), rng.integers(0, 3, 400), [0.5, 1, 2], ["aps"], trials=3)
-        >>> found.to_table(["avg_size"], temperatures=[1]).head
+        >>> curves = ts.sweep(rng.normal(size=(400, 3)), rng.integers(0, 3, 400), [0.5, 1, 2], ["aps"], trials=3)
+        >>> curves.to_table(["avg_size"], temperatures=[1]).head
         ('method', 'alpha', 'T', 'AvgSize')
         """
         chosen = self.temperatures.tolist() if temperatures is None else [float(t) for t in temperatures]
@@ -180,11 +180,11 @@ class Sweep(AsTable):
 
     def _repr_html_(self) -> str:
         """What a notebook shows: where class gaps are smallest, and with Matplotlib the curves."""
-        found = [METRICS[name] for name in ("avg_size", "top_coverage_gap") if name in self.metrics]
-        names, t, lines = [metric.title for metric in found], self.temperatures.tolist(), []
+        metrics = [METRICS[name] for name in ("avg_size", "top_coverage_gap") if name in self.metrics]
+        names, t, lines = [metric.title for metric in metrics], self.temperatures.tolist(), []
         for method in self.methods:
-            for alpha in self.alphas if found else ():
-                curves = [self.curve(metric.name, method, alpha) for metric in found]
+            for alpha in self.alphas if metrics else ():
+                curves = [self.curve(metric.name, method, alpha) for metric in metrics]
                 best = int(np.argmin(np.nan_to_num(curves[-1], nan=np.inf)))
                 lines.append((method, f"{alpha:g}", f"{t[best]:g}", *(f"{curve[best]:.3f}" for curve in curves)))
         head = ("method", "alpha", *(f"T with the least {name}" for name in names[-1:]), *names)

@@ -58,8 +58,8 @@ def logits_files(folder: Path) -> list[Path]:
         state = "is a file" if folder.exists() else "does not exist"
         raise InputError(f"{folder} must be a folder with files of logits; it {state}.")
     companions = ("_labels.npy", "_classes.npy", "_groups.npy")
-    found = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
-    files = [path for path in found if not path.name.endswith(companions)]
+    paths = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
+    files = [path for path in paths if not path.name.endswith(companions)]
     if not files:
         raise InputError(f"{folder} holds no file of logits. File names must end in {', '.join(SUFFIXES)}.")
     return files
@@ -72,7 +72,7 @@ def study(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> Study:
-    """Study every file of logits in a folder and write what was found.
+    """Study every file of logits in a folder and write the results.
 
     Parameters
     ----------
@@ -95,11 +95,11 @@ def study(
     need("matplotlib", "plot", "the figures of the study")
     from thermoset.paper.study import page as writing  # noqa: PLC0415 (needs the extra)
 
-    asked = settings or Settings()
+    settings = settings or Settings()
     sources = logits_files(Path(folder))
     names = _names(sources)
     writing.check_places(Path(out), names.values(), sources)
-    done, of_file = 0, steps(asked) + 1
+    done, of_file = 0, steps(settings) + 1
 
     def tell(to: int | None = None) -> None:
         nonlocal done
@@ -113,16 +113,16 @@ def study(
     for i, source in enumerate(sources):
         try:
             data = load(source)
-            found = study_logits(data, names[source], asked, tell=tell)
-            figures.update(writing.figure_files(found, data))
-            studies.append(found)
+            pair_study = study_logits(data, names[source], settings, tell=tell)
+            figures.update(writing.figure_files(pair_study, data))
+            studies.append(pair_study)
         except InputError as error:
             skipped[printable(source.name)] = printable(str(error))
         tell((i + 1) * of_file)
     if not studies:
         raise InputError(f"{folder}: no file could be studied. {'; '.join(skipped.values())}")
-    numbers = [n for one in studies for n in file_numbers(one.title, one.n_classes, one.measured, asked)]
-    together = compare_files(numbers, asked)
+    numbers = [n for one in studies for n in file_numbers(one.title, one.n_classes, one.measured, settings)]
+    together = compare_files(numbers, settings)
     summary = writing.summary_files(studies, together, figures, skipped)
     files = writing.write_files(Path(out), {**figures, **summary})
     return Study(tuple(studies), skipped, together, tuple(files))

@@ -54,7 +54,7 @@ class Printed:
     """A printed number: its place in the paper, what it measures, and half a unit of its last digit.
 
     `at` is "before" or "after" temperature scaling, "mondrian" or "t_hat" in the table of appendix D, a temperature in
-    appendix B.6. Percent are fractions here.
+    appendix B.6. Percentages are stored as fractions.
     """
 
     source: str
@@ -78,7 +78,7 @@ def printed_cells() -> tuple[Printed, ...]:
     ('Table 1', 'ImageNet, ResNet152', 'avg_size', 'lac', 'before', 1.95)
     """
     text = files("thermoset.paper.study").joinpath("data/published.csv").read_text(encoding="utf-8")
-    found = []
+    cells = []
     for line in csv.DictReader(text.splitlines()):
         unit = 0.01 if line["unit"] == "percent" else 1.0
         places = itertools.product(*(line[name].split() or [""] for name in ("metric", "at", "method")))
@@ -97,8 +97,8 @@ def printed_cells() -> tuple[Printed, ...]:
                 rounding=unit * float(f"5e{int(exponent or 0) - decimals - 1}"),
                 note=line["note"],
             )
-            found.append(one)
-    return tuple(found)
+            cells.append(one)
+    return tuple(cells)
 
 
 @cache
@@ -166,7 +166,7 @@ class Cell:
     printed, or where they differ by definition.
     """
 
-    mode: str  # whose conventions made it: "exact" or "published"
+    mode: str  # whose conventions produced it: "exact" or "published"
     metric: str
     method: str
     at: str  # "before" or "after" temperature scaling, or a rule of the comparison
@@ -184,8 +184,8 @@ class Cell:
 
 def find_cells(cells: Iterable[Cell], **wanted: object) -> dict[tuple[str, str, str], Cell]:
     """Cells with these attributes, by metric, method and `at`."""
-    found = (cell for cell in cells if all(getattr(cell, name) == value for name, value in wanted.items()))
-    return {(cell.metric, cell.method, cell.at): cell for cell in found}
+    matches = (cell for cell in cells if all(getattr(cell, name) == value for name, value in wanted.items()))
+    return {(cell.metric, cell.method, cell.at): cell for cell in matches}
 
 
 def agree(value: float, error: float, printed: Printed) -> bool:
@@ -312,9 +312,9 @@ def agreements(pair: Pair | None, cells: Iterable[Cell]) -> tuple[Agreement, ...
     mine = [cell for cell in cells if cell.mode == "published" and cell.printed is not None]
     by_metric = {metric: [cell for cell in mine if cell.metric == metric] for metric in _METRICS}
     return tuple(
-        Agreement(metric, sum(bool(cell.agrees) for cell in found), len(found), _swapped_agreement(pair, found))
-        for metric, found in by_metric.items()
-        if found
+        Agreement(metric, sum(bool(cell.agrees) for cell in group), len(group), _swapped_agreement(pair, group))
+        for metric, group in by_metric.items()
+        if group
     )
 
 

@@ -156,7 +156,7 @@ def check_claims(
     quantiles: QuantileSamples,
     settings: Settings,
 ) -> tuple[Claim, ...]:
-    """Test the paper's claims on one file, at every level and size of the conformal set that was asked for."""
+    """Test the paper's claims on one file, at every level and size of the conformal set of the settings."""
     claims: list[Claim] = []
 
     def add(findings: Iterable[Finding], alpha: float | None = None, cp: int | None = None) -> None:
@@ -165,8 +165,8 @@ def check_claims(
     main = _View(measured, settings, *settings.main)
     add(_of_temperatures(measured))
     for alpha, cp in itertools.product(settings.alphas, settings.cp_percents):
-        here = _View(measured, settings, alpha, cp)
-        add((*_scaling(here), *_of_lac(here), *_curves(here)), alpha, cp)
+        view = _View(measured, settings, alpha, cp)
+        add((*_scaling(view), *_of_lac(view), *_curves(view)), alpha, cp)
     if len(settings.cp_percents) > 1:
         for alpha in settings.alphas:
             add(_conformal_sizes(main._replace(alpha=alpha)), alpha)
@@ -191,16 +191,16 @@ def _of_temperatures(measured: Measured) -> Iterator[Finding]:
     yield "T* is above 1: the network is overconfident", "Section 3.2", shown, [_change(measured.trial_ece - 1)]
 
 
-def _scaling(here: _View) -> Iterator[Finding]:
+def _scaling(view: _View) -> Iterator[Finding]:
     """What calibration does to coverage and sets; where T* is below 1 the paper speaks of sizes alone."""
-    promised = float(1 - exact_level(here.alpha))
-    coverage = [values[m] for values in here.before_and_after("marginal_coverage") for m in range(3)]
+    promised = float(1 - exact_level(view.alpha))
+    coverage = [values[m] for values in view.before_and_after("marginal_coverage") for m in range(3)]
     means = [values.mean() for values in coverage]
     text = f"Marginal coverage is kept (within {_KEPT:g} of 1 - alpha), with and without TS"
     shown = f"coverage {min(means):.4f} to {max(means):.4f} over LAC, APS and RAPS at T = 1 and T*"
     yield text, "Section 3.2", shown, [_within(values - promised, _KEPT) for values in coverage]
-    size, gap = here.before_and_after(_SIZE.name), here.before_and_after(_GAP.name)
-    over = here.measured.ece > 1
+    size, gap = view.before_and_after(_SIZE.name), view.before_and_after(_GAP.name)
+    over = view.measured.ece > 1
     way, sign, where = ("T* > 1, TS enlarges", 1, "3.2") if over else ("T* < 1, TS shrinks", -1, "4.2")
     for m, method in _ADAPTIVE.items():
         shown = f"{_SIZE.title} {size[0][m].mean():.2f} to {size[1][m].mean():.2f}"
@@ -212,9 +212,9 @@ def _scaling(here: _View) -> Iterator[Finding]:
         yield f"Where T* > 1, TS lowers the {_GAP.title} of {method.upper()}", "Section 3.2", shown, facts
 
 
-def _of_lac(here: _View) -> Iterator[Finding]:
+def _of_lac(view: _View) -> Iterator[Finding]:
     """LAC and the adaptive scores."""
-    size, gap = here.before_and_after(_SIZE.name), here.before_and_after(_GAP.name)
+    size, gap = view.before_and_after(_SIZE.name), view.before_and_after(_GAP.name)
     lac, aps = (size[1][m] / size[0][m].mean() - size[0][m] / size[0][m].mean() for m in (0, 1))
     less = _LITTLE * np.sign(aps.mean()) * aps - np.sign(lac.mean()) * lac
     text = f"TS moves the sets of LAC little (less than {_LITTLE:g} times as much as those of APS)"
@@ -228,31 +228,31 @@ def _of_lac(here: _View) -> Iterator[Finding]:
         facts = [*(_change(part[m] - part[0]) for part in size), *(_change(part[0] - part[m]) for part in gap)]
         yield f"LAC has smaller sets than {method.upper()} and a larger {_GAP.title}", "Section 3.2", shown, facts
     for metric in (_SIZE, _GAP):
-        up, down = (_shape(here, metric.name, "lac", sign) for sign in (1, -1))
+        up, down = (_shape(view, metric.name, "lac", sign) for sign in (1, -1))
         verdicts = up[1], down[1]
         text = f"{metric.title} of LAC has no pattern over T (neither rise and fall, nor fall and rise)"
         holds = False if True in verdicts else (None if None in verdicts else True)
         yield text, "Section 3.3", (down if down[1] else up)[0].partition("; but")[0], holds
 
 
-def _curves(here: _View) -> Iterator[Finding]:
+def _curves(view: _View) -> Iterator[Finding]:
     """What temperature does beyond calibration."""
     for method in _ADAPTIVE.values():
         name = method.upper()
-        steps = np.diff(here.curve("threshold", method), axis=0)
+        steps = np.diff(view.curve("threshold", method), axis=0)
         shown = f"it falls in {np.mean(steps < 0):.1%} of the steps of all trials"
         yield f"The threshold of {name} falls as T rises", "Corollary 4.2", shown, not np.any(steps > 0)
         text = f"{_SIZE.title} of {name} rises to a peak at T_c and then falls"
-        yield text, "Section 3.3", *_shape(here, _SIZE.name, method, 1)
+        yield text, "Section 3.3", *_shape(view, _SIZE.name, method, 1)
         text = f"{_GAP.title} of {name} falls to a minimum and then rises"
-        yield text, "Section 3.3", *_shape(here, _GAP.name, method, -1)
+        yield text, "Section 3.3", *_shape(view, _GAP.name, method, -1)
         text = f"{_MEAN_GAP.title} of {name} mirrors its {_GAP.title} (correlation over T above {_ALIKE:g})"
-        yield text, "Section 3.1, appendix B.5", *_gap_correlation(here, method)
+        yield text, "Section 3.1, appendix B.5", *_gap_correlation(view, method)
 
 
-def _shape(here: _View, metric: str, method: str, sign: int) -> tuple[str, bool | None]:
+def _shape(view: _View, metric: str, method: str, sign: int) -> tuple[str, bool | None]:
     """Whether a curve rises and falls (sign 1), or falls and rises (-1), and the change that contradicts it."""
-    values, t = here.curve(metric, method), here.measured.curves[here.cp].temperatures
+    values, t = view.curve(metric, method), view.measured.curves[view.cp].temperatures
     shape, mean = rise_and_fall(sign * values), values.mean(axis=-1)
     digits = 2 if METRICS[metric].unit == "labels" else 3
     at = [f"{value:.{digits}f} at T = {where:g}" for value, where in zip(mean, t, strict=True)]
@@ -263,9 +263,9 @@ def _shape(here: _View, metric: str, method: str, sign: int) -> tuple[str, bool 
     return shown, shape.holds
 
 
-def _gap_correlation(here: _View, method: str) -> tuple[str, Evidence]:
+def _gap_correlation(view: _View, method: str) -> tuple[str, Evidence]:
     """Correlation of the two class gaps over the temperatures; its error by leaving out a tenth of the trials."""
-    top, mean = (here.curve(metric.name, method) for metric in (_GAP, _MEAN_GAP))
+    top, mean = (view.curve(metric.name, method) for metric in (_GAP, _MEAN_GAP))
 
     def alike(trials: Ints) -> float:
         return _correlation(top[:, trials].mean(axis=-1), mean[:, trials].mean(axis=-1))
@@ -273,7 +273,7 @@ def _gap_correlation(here: _View, method: str) -> tuple[str, Evidence]:
     trials = np.arange(top.shape[1])
     left = np.array([alike(np.delete(trials, group)) for group in np.array_split(trials, min(10, len(trials)))])
     whole, error = alike(trials), float(np.sqrt((len(left) - 1) * np.var(left)))
-    t = here.measured.curves[here.cp].temperatures
+    t = view.measured.curves[view.cp].temperatures
     lowest = [f"{t[part.mean(axis=-1).argmin()]:g}" for part in (top, mean)]
     shown = f"correlation {whole:.3f} ± {error:.3f}; least at T = {lowest[0]} and {lowest[1]}"
     return shown, [Change(whole - _ALIKE, error)]
@@ -283,10 +283,10 @@ def _correlation(a: Floats, b: Floats) -> float:
     return float(np.corrcoef(a, b)[0, 1]) if np.ptp(a) > 0 and np.ptp(b) > 0 else np.nan
 
 
-def _conformal_sizes(here: _View) -> Iterator[Finding]:
+def _conformal_sizes(view: _View) -> Iterator[Finding]:
     """The smallest conformal set and the largest."""
-    few, many = min(here.settings.cp_percents), max(here.settings.cp_percents)
-    sizes = zip(*(here.before_and_after(_SIZE.name, cp=cp) for cp in (few, many)), strict=True)
+    few, many = min(view.settings.cp_percents), max(view.settings.cp_percents)
+    sizes = zip(*(view.before_and_after(_SIZE.name, cp=cp) for cp in (few, many)), strict=True)
     changes = [(small[m] - large[m]) / large[m].mean() for small, large in sizes for m in range(3)]
     means = [change.mean() for change in changes]
     shown = f"{_SIZE.title} differs by {min(means):+.1%} to {max(means):+.1%} over LAC, APS and RAPS at T = 1 and T*"
@@ -294,12 +294,12 @@ def _conformal_sizes(here: _View) -> Iterator[Finding]:
     yield text, "Appendix B.4", shown, [_within(change, _SAME) for change in changes]
 
 
-def _levels(here: _View) -> Iterator[Finding]:
+def _levels(view: _View) -> Iterator[Finding]:
     """The strictest level and the laxest."""
-    strict, lax = min(here.settings.alphas), max(here.settings.alphas)
+    strict, lax = min(view.settings.alphas), max(view.settings.alphas)
     facts, shown = [], []
     (size_s, gap_s), (size_x, gap_x) = (
-        [here.before_and_after(metric.name, alpha) for metric in (_SIZE, _GAP)] for alpha in (strict, lax)
+        [view.before_and_after(metric.name, alpha) for metric in (_SIZE, _GAP)] for alpha in (strict, lax)
     )
     for (m, method), (i, at) in itertools.product(enumerate(METHODS), enumerate(("T = 1", "T*"))):
         size, larger, gap, smaller = size_x[i][m], size_s[i][m], gap_x[i][m], gap_s[i][m]
@@ -320,11 +320,11 @@ def _few_shrink(differences: Sequence[SizeDifferences]) -> Iterator[Finding]:
         yield text, "Section 3.2, appendix B.4", shown, [_change(_FEW_SETS - shrink), _change(grow - shrink)]
 
 
-def _single_trials(here: _View, single: Sweep) -> Iterator[Finding]:
+def _single_trials(view: _View, single: Sweep) -> Iterator[Finding]:
     """Curves of one trial on its calibration rows, and the mean of all trials on the evaluation rows."""
     for method, metric in itertools.product(_ADAPTIVE.values(), (_SIZE, _GAP)):
-        whole = here.curve(metric.name, method).mean(axis=-1)
-        alike = np.array([_correlation(one, whole) for one in single.of_trials(metric.name, method, here.alpha).T])
+        whole = view.curve(metric.name, method).mean(axis=-1)
+        alike = np.array([_correlation(one, whole) for one in single.of_trials(metric.name, method, view.alpha).T])
         shown = f"correlation {np.nanmean(alike):.3f}, in nine of ten trials above {np.nanquantile(alike, 0.1):.3f}"
         text = f"The curve of {metric.title} of {method.upper()} in one trial resembles the averaged one "
         yield f"{text}(correlation above {_ALIKE:g})", "Appendix C", shown, [_change(alike - _ALIKE)]
@@ -339,11 +339,11 @@ def _one_quantile_row(samples: QuantileSamples) -> Iterator[Finding]:
     yield text, "Section 4.2, appendix B.6", rows, len(set(samples.row.tolist())) == 1
 
 
-def _against_mondrian(here: _View, comparison: RuleComparison) -> Iterator[Finding]:
+def _against_mondrian(view: _View, comparison: RuleComparison) -> Iterator[Finding]:
     """The temperature of appendix C and thresholds by class, of which the paper speaks where rows are few."""
-    evaluated = float(here.measured.before[here.cp].counts.mean())  # rows of a class
-    rows = evaluated * here.cp / (100 - here.settings.calibration_percent - here.cp)
-    cells = find_cells(comparison.cells, mode="exact", method="raps", cp_percent=here.cp)
+    evaluated = float(view.measured.before[view.cp].counts.mean())  # rows of a class
+    rows = evaluated * view.cp / (100 - view.settings.calibration_percent - view.cp)
+    cells = find_cells(comparison.cells, mode="exact", method="raps", cp_percent=view.cp)
     if rows >= _FEW_ROWS or not cells:  # the table has no other sizes of the conformal set
         return
     pairs = [[cells[metric.name, "raps", at] for at in ("t_hat", "mondrian")] for metric in (_SIZE, _GAP)]
@@ -351,7 +351,7 @@ def _against_mondrian(here: _View, comparison: RuleComparison) -> Iterator[Findi
     (size, by_class), (gap, gap_by_class) = [(a.value, b.value) for a, b in pairs]
     shown = f"{_SIZE.title} {size:.2f} and {by_class:.2f}, {_GAP.title} {gap:.3f} and {gap_by_class:.3f}"
     shown += f"; {rows:.3g} rows per class"
-    infinite = comparison.infinite.get(here.cp, 0.0)
+    infinite = comparison.infinite.get(view.cp, 0.0)
     decided = infinite > _ANY_INFINITE  # the paper's were not
     if decided:
         shown += f"; open, because {infinite:.0%} of the Mondrian thresholds are infinite for lack of rows"
@@ -385,12 +385,12 @@ class FileNumber:
 
 def file_numbers(file: str, n_classes: int, measured: Measured, settings: Settings) -> Iterator[FileNumber]:
     """A file's numbers; no peak where the size does not rise and fall."""
-    here, t_star = _View(measured, settings, *settings.main), _change(measured.trial_ece)
-    size, gap = here.before_and_after(_SIZE.name), here.before_and_after(_GAP.name)
+    view, t_star = _View(measured, settings, *settings.main), _change(measured.trial_ece)
+    size, gap = view.before_and_after(_SIZE.name), view.before_and_after(_GAP.name)
     for m, method in _ADAPTIVE.items():
-        values = here.curve(_SIZE.name, method)
+        values = view.curve(_SIZE.name, method)
         if rise_and_fall(values).holds:
-            at = measured.curves[here.cp].temperatures[values.argmax(axis=0)]
+            at = measured.curves[view.cp].temperatures[values.argmax(axis=0)]
             yield FileNumber(file, n_classes, method, "peak", t_star, _change(at))
         for metric, change in ((_SIZE, np.log(size[1][m] / size[0][m])), (_GAP, gap[0][m] - gap[1][m])):
             yield FileNumber(file, n_classes, method, metric.name, t_star, _change(change))

@@ -134,11 +134,11 @@ def _at_level(curves: Sweep, alpha: float) -> Sweep:
     return replace(curves, alphas=(alpha,), trial_values=curves.trial_values[:, :, a : a + 1])
 
 
-def _same_height(row: Sequence[Axes], room: float = 0.06) -> None:
-    """The same limits for panels that are compared, with room at the top for the names of marks."""
+def _same_height(row: Sequence[Axes], headroom: float = 0.06) -> None:
+    """The same limits for panels that are compared, with headroom for the names of marks."""
     low, high = min(ax.get_ylim()[0] for ax in row), max(ax.get_ylim()[1] for ax in row)
     for ax in row:
-        ax.set_ylim(low, high + room * (high - low))
+        ax.set_ylim(low, high + headroom * (high - low))
 
 
 def _legend_above(fig: Figure, ax: Axes) -> None:

@@ -1,4 +1,4 @@
-"""The paper's protocol (section 3.1) on one file: everything its tables and curves are made of.
+"""The paper's protocol (section 3.1) on one file: everything that its tables and curves need.
 
 The temperatures of a sweep are shared by all trials; in `measure_ways` each trial has a way of its own. Rows are sorted
 once, by the loops of the sweep.
@@ -38,7 +38,7 @@ from thermoset.sweeping.protocol import draw_trials
 
 
 class Way(NamedTuple):
-    """How sets of one trial are made: the temperature, scores, and the levels that set their thresholds."""
+    """How sets of one trial are built: the temperature, scores, and the levels that set their thresholds."""
 
     temperature: float
     scores: tuple[Score, ...]
@@ -60,8 +60,8 @@ class OwnTemperatures:
 
     def of(self, metric: str) -> Floats:
         """One metric: (methods, alphas, trials)."""
-        found: Floats = self.values[:, :, self.metrics.index(metric)]
-        return found
+        values: Floats = self.values[:, :, self.metrics.index(metric)]
+        return values
 
 
 def measure_trials(
@@ -82,7 +82,7 @@ def measure_trials(
 def measure_ways(
     data: Logits, ways: Sequence[Way], alphas: Sequence[Alpha], protocol: Protocol, *, patched: bool = False
 ) -> OwnTemperatures:
-    """Measure trial t of a protocol with sets made by ways[t], all with as many scores and levels.
+    """Measure trial t of a protocol with sets built by ways[t], all with as many scores and levels.
 
     `alphas` are the levels promised, which gaps are measured against; a way may set thresholds at stricter ones.
     `patched` fills empty sets as the published code does: the top label is added afterwards, under the same threshold.
@@ -107,10 +107,10 @@ def measure_ways(
     shape = len(ways[0].scores), len(alphas)
     values = np.full((*shape, len(metrics), len(ways)), np.nan)
     hits = np.empty((*shape, len(ways), data.n_classes), dtype=np.int64)
-    for part, found, w in zip(parts, counted, groups.values(), strict=True):
+    for part, sets, w in zip(parts, counted, groups.values(), strict=True):
         for m, a in np.ndindex(shape):
             q = part.thresholds[:, m, 0, a]
-            counts = averaged = counts_by_top(found.at(m, 0, a), part.trials.counts, alphas[a], q[0])
+            counts = averaged = counts_by_top(sets.at(m, 0, a), part.trials.counts, alphas[a], q[0])
             if part.scores[m].uses_u and trials.randomized:
                 missed = expected_misses(part.labels, part.scores[m], 0, labels, part.trials, q)
                 averaged = replace(counts, hits=counts.rows - missed.T)
@@ -215,7 +215,7 @@ class Settings:
 
     @property
     def main(self) -> tuple[float, int]:
-        """Level and size of the conformal set of what is looked at in one setting: 0.1 and 10% where asked for."""
+        """Level and size of the conformal set of what is looked at in one setting: 0.1 and 10% where listed."""
         alpha = _ALPHA if _ALPHA in self.alphas else self.alphas[0]
         return alpha, _CP if _CP in self.cp_percents else self.cp_percents[0]
 
@@ -227,7 +227,7 @@ class Settings:
         """Temperatures of the curves."""
         return temperature_grid(self.temperatures)
 
-    def sweep(self, data: Logits, cp_percent: int, **asked: Any) -> Sweep:
+    def sweep(self, data: Logits, cp_percent: int, **options: Any) -> Sweep:
         """A sweep by this protocol."""
         splits = self.protocol(cp_percent)
         return sweep(
@@ -236,7 +236,7 @@ class Settings:
             calibration_fraction=splits.calibration_fraction,
             cp_fraction=splits.cp_fraction,
             random_state=self.random_state,
-            **asked,
+            **options,
         )
 
 
@@ -281,7 +281,7 @@ def measure(data: Logits, settings: Settings, printed_temperature: float | None,
             for temperatures in (np.ones(settings.trials), trial_ece, np.full(settings.trials, fixed))
         ]
         tell()
-    before, after, printed = ({cp: made[i] for cp, made in parts.items()} for i in range(3))
+    before, after, printed = ({cp: results[i] for cp, results in parts.items()} for i in range(3))
     return Measured(
         top1=top_k_accuracy(data.logits, labels, 1),
         top5=top_k_accuracy(data.logits, labels, min(5, data.n_classes)),

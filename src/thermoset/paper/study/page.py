@@ -126,8 +126,8 @@ def csv_files(studies: Sequence[PairStudy]) -> dict[str, str]:
     chosen: list[list[object]] = [["file", "score", "rule", "trial", "temperature", "taken", "alpha"]]
     for study in studies:
         cells += [[study.name, *astuple(cell)] for cell in (*study.cells, *study.comparison.cells)]
-        for cp, found in study.measured.curves.items():
-            curves += [[study.name, cp, *line] for line in zip(*found.columns().values(), strict=True)]
+        for cp, sweep in study.measured.curves.items():
+            curves += [[study.name, cp, *line] for line in zip(*sweep.columns().values(), strict=True)]
         ways = {name: rule.ways for rule in study.comparison.rules for name in rule.names}
         for name, temperatures in study.comparison.temperatures.items():
             for t, temperature in enumerate(temperatures.tolist()):
@@ -142,7 +142,7 @@ _DPI = 100
 
 
 def check_places(out: Path, names: Iterable[str], sources: Iterable[Path]) -> None:
-    """Refuse, before the work, folders that cannot be made and files that must not be replaced."""
+    """Refuse, before the work, folders that cannot be created and files that must not be replaced."""
     folders = [out / "tables", *(out / "figures" / name for name in names)]
     for folder in folders:
         check_folder(folder)
@@ -165,7 +165,7 @@ def _png_and_pdf(name: str, figure: "Figure") -> dict[str, bytes]:
     for suffix, options in (("png", {"dpi": _DPI}), ("pdf", {"dpi": _DPI, "metadata": {"CreationDate": None}})):
         stream = io.BytesIO()
         figure.savefig(stream, format=suffix, **options)
-        figure.set_layout_engine("none")  # both have the layout that the first has found
+        figure.set_layout_engine("none")  # both have the layout of the first
         files[f"{name}.{suffix}"] = stream.getvalue()
     return files
 
@@ -173,7 +173,7 @@ def _png_and_pdf(name: str, figure: "Figure") -> dict[str, bytes]:
 def summary_files(
     studies: Sequence[PairStudy], together: Sequence[Claim], figures: Mapping[str, bytes], skipped: Mapping[str, str]
 ) -> dict[str, bytes]:
-    """Tables, first figure and page of all files; `figures` are those already made, for the page."""
+    """Tables, first figure and page of all files; `figures` are those already drawn, for the page."""
     first = _png_and_pdf("figure-1", figure_1(studies))
     sections = study_sections(studies, together)
     texts = csv_files(studies)

@@ -23,7 +23,7 @@ QUANTILES_AT = ("T=1", "T=T*", "T=0.5", "T=2")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PairStudy(Brief):
-    """What the study found on one file."""
+    """The results of the study on one file."""
 
     name: str
     pair: Pair | None  # of the paper; None for a file of the user's
@@ -78,16 +78,16 @@ def study_logits(
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 5, size=600)
     >>> data = Logits(2 * (rng.normal(size=(600, 5)) + 2 * np.eye(5)[labels]), labels)
-    >>> found = study_logits(data, "mine", Settings(trials=4, cp_percents=(10, 20), temperatures="0.5,1,2"))
-    >>> found.pair is None, found.cells[0].metric
+    >>> study = study_logits(data, "mine", Settings(trials=4, cp_percents=(10, 20), temperatures="0.5,1,2"))
+    >>> study.pair is None, study.cells[0].metric
     (True, 'top1')
     """
-    asked = settings or Settings()
-    alpha, _ = asked.main
+    settings = settings or Settings()
+    alpha, _ = settings.main
     labels = data.require_labels("the study")
     if not np.isfinite(data.logits).all():
         raise InputError(f"{name} has masked classes (logits of -inf), of which the theory's figures know nothing.")
-    percent, needed = asked.calibration_percent, 4 * rows_needed(alpha)
+    percent, needed = settings.calibration_percent, 4 * rows_needed(alpha)
     calibration = len(data) * percent // 100
     if calibration < needed:
         raise InputError(
@@ -96,12 +96,12 @@ def study_logits(
         )
     pair = recognise(name, top_k_accuracy(data.logits, labels, 1))
     printed = find_printed(pair, "temperature_ece")
-    measured = measure(data, asked, None if printed is None else printed.value, tell)
-    comparison = compare(data, measured, pair, asked, tell)
-    few = measured.trial_ece[: few_trials(data, asked)]
-    differences = tuple(row_by_row.size_differences(data, method, few, asked) for method in ("aps", "raps"))
+    measured = measure(data, settings, None if printed is None else printed.value, tell)
+    comparison = compare(data, measured, pair, settings, tell)
+    few = measured.trial_ece[: few_trials(data, settings)]
+    differences = tuple(row_by_row.size_differences(data, method, few, settings) for method in ("aps", "raps"))
     tell()
-    low = row_by_row.low_temperatures(data, asked)
+    low = row_by_row.low_temperatures(data, settings)
     tell()
     quantiles = quantile_samples(data, temperatures=(1.0, measured.ece, 0.5, 2.0), alpha=alpha)
     tell()
@@ -110,14 +110,14 @@ def study_logits(
         pair=pair,
         n_rows=len(data),
         n_classes=data.n_classes,
-        settings=asked,
+        settings=settings,
         measured=measured,
-        cells=tuple(table_cells(measured, pair, asked)),
+        cells=tuple(table_cells(measured, pair, settings)),
         comparison=comparison,
         differences=differences,
         low=low,
         quantiles=quantiles,
         bounds=row_by_row.margin_bounds(data, measured.ece),
         statements=row_by_row.check_statements(data, measured.ece, alpha),
-        claims=check_claims(measured, comparison, differences, quantiles, asked),
+        claims=check_claims(measured, comparison, differences, quantiles, settings),
     )

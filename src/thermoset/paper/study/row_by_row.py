@@ -50,7 +50,7 @@ def size_differences(data: Logits, method: str, temperatures: Floats, settings: 
     """Compare the sets of each evaluation row with and without temperature scaling, a trial for each temperature."""
     alpha, cp = settings.main
     protocol = settings.protocol(cp)
-    found: list[Ints] = [np.empty(0, dtype=np.int64)] * len(temperatures)
+    changes: list[Ints] = [np.empty(0, dtype=np.int64)] * len(temperatures)
 
     def work(t: int) -> None:
         drawn = draw_trial(len(data), t, protocol)
@@ -61,10 +61,10 @@ def size_differences(data: Logits, method: str, temperatures: Floats, settings: 
             .set_sizes(evaluation, u=drawn.u[drawn.evaluation])
             for at in (1.0, float(temperatures[t]))
         )
-        found[t] = np.sort(after - before)[::-1]
+        changes[t] = np.sort(after - before)[::-1]
 
     run_tasks([partial(work, t) for t in range(len(temperatures))])
-    moved = np.array(found)
+    moved = np.array(changes)
     shares = np.array([(moved > 0).mean(axis=1), (moved == 0).mean(axis=1), (moved < 0).mean(axis=1)])
     return SizeDifferences(method, moved.mean(axis=0), shares, *shares.mean(axis=1).tolist())
 
@@ -101,7 +101,7 @@ def _naive_curves(
     data: Logits, grid: Floats, drawn: Sequence[Trial], alpha: float, dtype: DTypeLike
 ) -> dict[str, Floats]:
     labels = data.require_labels("the study")
-    found = {name: np.empty((3, len(grid), len(drawn))) for name in ("avg_size", "marginal_coverage")}
+    curves = {name: np.empty((3, len(grid), len(drawn))) for name in ("avg_size", "marginal_coverage")}
 
     def work(j: int) -> None:
         ranked, rank = naive_ranks(data.logits, labels, float(grid[j]), dtype)
@@ -111,11 +111,11 @@ def _naive_curves(
                 own = scores[np.arange(len(labels)), rank]
                 threshold = np.sort(own[trial.conformal])[k - 1] if k <= len(trial.conformal) else np.inf
                 inside = np.count_nonzero((scores <= threshold)[trial.evaluation])
-                found["avg_size"][m, j, t] = inside / len(trial.evaluation)
-                found["marginal_coverage"][m, j, t] = (own[trial.evaluation] <= threshold).mean()
+                curves["avg_size"][m, j, t] = inside / len(trial.evaluation)
+                curves["marginal_coverage"][m, j, t] = (own[trial.evaluation] <= threshold).mean()
 
     run_tasks([partial(work, j) for j in range(len(grid))])
-    return found
+    return curves
 
 
 def naive_ranks(

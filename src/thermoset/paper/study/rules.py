@@ -1,6 +1,6 @@
-"""Every rule for making sets in addition to the table of appendix D: size, and which rows lose coverage.
+"""Every rule for building sets in addition to the table of appendix D: size, and which rows lose coverage.
 
-A rule says from a trial's calibration rows how its sets are made (`Way`). To add one, write a function of
+A rule says from a trial's calibration rows how its sets are built (`Way`). To add one, write a function of
 `CalibrationRows` that returns a `Way`, and add a line to `CHOOSERS`. Rules with one threshold are measured by
 `measure_ways`, thresholds by class by `count_by_class`. Slow rules have fewer trials on large files.
 """
@@ -98,7 +98,7 @@ def at_temperatures(name: str, methods: Sequence[str], temperatures: Floats, *le
 
 
 def stricter(name: str, methods: Sequence[str], temperatures: Floats, alpha: Alpha) -> Rule:
-    """Scores with thresholds at 0.8, 0.6 and 0.4 times alpha, which promise more than was asked."""
+    """Scores with thresholds at 0.8, 0.6 and 0.4 times alpha, which promise more coverage than 1 - alpha."""
     return at_temperatures(name, methods, temperatures, *(factor * exact_level(alpha) for factor in _STRICTER))
 
 
@@ -131,8 +131,8 @@ def least_gap(curves: Sweep, method: str) -> Floats:
 
 def plain_aps_scores(data: Logits, temperatures: Floats) -> Floats:
     """Deterministic APS score of every label at each temperature, (n_temperatures, n)."""
-    found = label_parts(SortedRows(data, keep=False), data.require_labels("the study"), temperatures)
-    scores: Floats = found.parts[0] + found.parts[1]
+    labels = label_parts(SortedRows(data, keep=False), data.require_labels("the study"), temperatures)
+    scores: Floats = labels.parts[0] + labels.parts[1]
     return scores
 
 
@@ -162,19 +162,19 @@ class CalibrationRows(NamedTuple):
     seed: int
 
 
-def tuned_raps(given: CalibrationRows) -> Way:
+def tuned_raps(calibration: CalibrationRows) -> Way:
     """RAPS with parameters as its authors tune them for size (Angelopoulos et al. 2021, appendix E), at T = 1.
 
     k_reg is an order statistic of the ranks of the labels; the penalty is the one of `PENALTIES` with the smallest sets
     on the same rows, which set the threshold too. u is integrated out.
     """
-    rows, n = SortedRows(given.rows), len(given.rows)
-    labels = label_parts(rows, given.rows.require_labels("the study"), np.ones(1))
-    scores = [RAPS(penalty, rank_quantile(labels.ranks + 1, given.alpha)) for penalty in PENALTIES]
-    target = np.array([float((1 - exact_level(given.alpha)) * (n + 1))])
+    rows, n = SortedRows(calibration.rows), len(calibration.rows)
+    labels = label_parts(rows, calibration.rows.require_labels("the study"), np.ones(1))
+    scores = [RAPS(penalty, rank_quantile(labels.ranks + 1, calibration.alpha)) for penalty in PENALTIES]
+    target = np.array([float((1 - exact_level(calibration.alpha)) * (n + 1))])
     cuts = (solve_thresholds(labels, score, 0, target)[:, None] for score in scores)
     sizes = [expected_sizes(rows, labels, score, q)[0, 0].mean() for score, q in zip(scores, cuts, strict=True)]
-    return Way(1.0, (scores[int(np.argmin(sizes))],), (given.alpha,))
+    return Way(1.0, (scores[int(np.argmin(sizes))],), (calibration.alpha,))
 
 
 def rank_quantile(ranks: Ints, alpha: Alpha) -> int:
@@ -183,15 +183,15 @@ def rank_quantile(ranks: Ints, alpha: Alpha) -> int:
     return int(np.partition(ranks, k - 1)[k - 1])
 
 
-def choose_jointly(given: CalibrationRows, prefer: str) -> Way:
+def choose_jointly(calibration: CalibrationRows, prefer: str) -> Way:
     """Score, temperature and level at once, for a preference: `method="auto"`, of sets with one threshold."""
     preference = read_preference(prefer)
     search = Search(
-        calibration=given.rows,
-        candidates=menu(given.alpha, random_state=given.seed),
-        calibrated=given.calibrated,
-        n_conformal=len(given.rows),
-        strict=preference.target(given.alpha) is not None,
+        calibration=calibration.rows,
+        candidates=menu(calibration.alpha, random_state=calibration.seed),
+        calibrated=calibration.calibrated,
+        n_conformal=len(calibration.rows),
+        strict=preference.target(calibration.alpha) is not None,
         by_class=False,
     )
     setting = select(search, preference).setting
@@ -207,14 +207,14 @@ CHOOSERS: dict[tuple[str, str], Callable[[CalibrationRows], Way]] = {
 
 def _in_trials(data: Logits, settings: Settings, trials: int, choose: Callable[[int, Ints], Any]) -> list[Any]:
     """What `choose(trial, its calibration rows)` returns in so many trials."""
-    found: list[Any] = [None] * trials
+    results: list[Any] = [None] * trials
 
     def work(t: int, rows: Ints) -> None:
-        found[t] = choose(t, rows)
+        results[t] = choose(t, rows)
 
     drawn = zip(range(trials), calibration_rows(data, settings), strict=False)
     run_tasks([partial(work, t, rows) for t, rows in drawn])
-    return found
+    return results
 
 
 def chosen_rules(data: Logits, measured: Measured, settings: Settings, few: int) -> Iterator[Rule]:
@@ -236,8 +236,8 @@ def our_choices(data: Logits, measured: Measured, settings: Settings, trials: di
         recipe = Recipe("raps", settings.main[0], random_state=t)
         star = float(measured.trial_nll[t])
         search = Search(calibration=data.take(rows), candidates=(recipe,), calibrated=star, n_conformal=len(rows))
-        asked = [prefer for prefer, count in trials.items() if t < count]
-        return {prefer: select(search, read_preference(prefer)).setting.temperature for prefer in asked}
+        preferences = [prefer for prefer, count in trials.items() if t < count]
+        return {prefer: select(search, read_preference(prefer)).setting.temperature for prefer in preferences}
 
     chosen = _in_trials(data, settings, max(trials.values()), choose)
     return {prefer: np.array([one[prefer] for one in chosen[:count]]) for prefer, count in trials.items()}
@@ -265,10 +265,10 @@ class RuleComparison(Brief):
         """Cells of our own conventions, by score and rule, then by metric; a score's rules stand together."""
         mine = find_cells(self.cells, mode="exact", cp_percent=cp)
         order = list(dict.fromkeys(method for _, method, _ in mine))
-        found: dict[tuple[str, str], dict[str, Cell]] = {}
+        table: dict[tuple[str, str], dict[str, Cell]] = {}
         for (metric, method, at), cell in sorted(mine.items(), key=lambda one: order.index(one[0][1])):  # stable
-            found.setdefault((method, at), {})[metric] = cell
-        return found
+            table.setdefault((method, at), {})[metric] = cell
+        return table
 
     def mean_temperature(self, method: str, at: str, cp: int) -> str:
         """The mean temperature of a rule's trials as tables show it; nothing for rules without one."""
@@ -277,13 +277,13 @@ class RuleComparison(Brief):
 
 
 def few_trials(data: Logits, settings: Settings) -> int:
-    """Trials of what is slow: as many as asked for, or fewer on a large file."""
+    """Trials of what is slow: as many as the settings say, or fewer on a large file."""
     affordable = math.ceil(_ENTRIES / (len(data) * data.n_classes))
     return min(settings.trials, max(affordable, _LEAST))
 
 
 def compare(data: Logits, measured: Measured, pair: Pair | None, settings: Settings, tell: Tell) -> RuleComparison:
-    """Measure every rule at the sizes of the conformal set that the table has (as far as they were asked for)."""
+    """Measure every rule at the sizes of the conformal set that the table has (those of them in the settings)."""
     (alpha, middle), grid, few = settings.main, settings.grid(), few_trials(data, settings)
     scores = plain_aps_scores(data, grid)
     drawn = enumerate(calibration_rows(data, settings))
@@ -355,8 +355,8 @@ def rule_cells(data: Logits, pair: Pair | None, settings: Settings, cp: int, rul
 def class_cells(data: Logits, pair: Pair | None, settings: Settings, cp: int) -> Iterator[Cell]:
     """Mondrian sets as they are valid and as the printed gaps have them, and clustered ones; all at T = 1."""
     alpha = settings.main[0]
-    found = count_by_class(data, settings.protocol(cp), few_trials(data, settings), resolve("raps"), alpha)
-    for (mode, at, _), (drawn, averaged) in zip(KINDS, found, strict=True):
+    counts = count_by_class(data, settings.protocol(cp), few_trials(data, settings), resolve("raps"), alpha)
+    for (mode, at, _), (drawn, averaged) in zip(KINDS, counts, strict=True):
         for metric in COMPARED:
             values = METRICS[metric].of(averaged if METRICS[metric].needs == "expectation" else drawn)
             yield cell_of_trials(pair, Place(mode, metric, "raps", at, alpha, cp), values)

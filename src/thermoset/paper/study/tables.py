@@ -223,15 +223,15 @@ def _temperatures(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
     }
     lines = []
     for study in studies:
-        found = {cell.metric: cell for cell in study.cells}
-        texts = [_text(found[metric], scale, digits) for metric, (_, scale, digits) in kinds.items()]
+        by_metric = {cell.metric: cell for cell in study.cells}
+        texts = [_text(by_metric[metric], scale, digits) for metric, (_, scale, digits) in kinds.items()]
         whole = f"{study.measured.ece:.3f} / {study.measured.nll:.3f}"
         ece = " to ".join(f"{table.ece:.3f}" for table in study.measured.reliability)
         lines.append((study.title, f"{study.n_rows:,} x {study.n_classes:,}", *texts, whole, ece))
     names = (name for name, _, _ in kinds.values())
     head = ("file", "rows x classes", *names, "T* of all rows, ECE / NLL", "ECE on unseen rows, T = 1 to T*")
     title = "Accuracy and T* (fitted on the calibration rows of each trial)"
-    here = TextTable("temperatures", title, head, tuple(lines))
+    summary = TextTable("temperatures", title, head, tuple(lines))
     measured = {study.pair: study.measured for study in studies if study.pair is not None}
     places = {
         "temperature_ece": "Table 1",
@@ -240,7 +240,7 @@ def _temperatures(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
         "temperature_nll": "appendix B.3, NLL",
     }
     if not measured:
-        return (here,)
+        return (summary,)
     lines = []
     for pair in PAIRS:
         cells = [find_printed(pair, kind) for kind in places]
@@ -248,7 +248,7 @@ def _temperatures(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
         mine = f"{median_of_means(own.trial_ece):.3f} / {median_of_means(own.trial_nll):.3f}" if own else "-"
         lines.append((str(pair), *(f"{cell.value:g}" if cell else "-" for cell in cells), mine))
     head = ("pair", *places.values(), "here, ECE / NLL, median of means")
-    return here, TextTable("printed-temperatures", "T* in the paper and in its published code", head, tuple(lines))
+    return summary, TextTable("printed-temperatures", "T* in the paper and in its published code", head, tuple(lines))
 
 
 def _at_level(studies: Sequence[PairStudy], alpha: float) -> Section:
@@ -269,9 +269,9 @@ def _method_table(studies: Sequence[PairStudy], metric: str, alpha: float, cp: i
     lines = []
     for study in studies:
         for mode in ("exact", "published"):
-            found = find_cells(study.cells, mode=mode, metric=metric, alpha=alpha, cp_percent=cp)
-            if found:  # no gap over all classes is printed
-                cells = [found[metric, *column] for column in columns]
+            matches = find_cells(study.cells, mode=mode, metric=metric, alpha=alpha, cp_percent=cp)
+            if matches:  # no gap over all classes is printed
+                cells = [matches[metric, *column] for column in columns]
                 texts = (f"{_value(cell, scale, digits)} {_marks(cell)}".rstrip() for cell in cells)
                 lines.append((study.title, mode, *texts))
         printed = [find_printed(study.pair, metric, method, at, alpha, cp) for method, at in columns]
@@ -293,9 +293,9 @@ def _comparisons(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
         for study in studies:
             mine = [cell for cell in study.comparison.cells if (cell.method, cell.cp_percent) == ("raps", cp)]
             for mode, at in dict.fromkeys((cell.mode, cell.at) for cell in mine):
-                here = {cell.metric: cell for cell in mine if (cell.mode, cell.at) == (mode, at)}
+                cells = {cell.metric: cell for cell in mine if (cell.mode, cell.at) == (mode, at)}
                 mean = "" if mode == "published" else study.comparison.mean_temperature("raps", at, cp)
-                lines.append((study.title, rule_label(mode, at), mode, mean, *_texts(here, _SHOWN)))
+                lines.append((study.title, rule_label(mode, at), mode, mean, *_texts(cells, _SHOWN)))
         head = ("file", "rule", "mode", "mean T", *_head(_SHOWN))
         title = f"Appendix D. Even class coverage, RAPS, alpha {alpha:g}, CP {cp}%"
         tables.append(TextTable(f"comparison-cp-{cp}", title, head, tuple(lines)))
@@ -309,9 +309,9 @@ def _rules(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
     for cp in studies[0].comparison.cp_percents:
         lines = []
         for study in studies:
-            for (method, at), here in study.comparison.by_rule(cp).items():
+            for (method, at), cells in study.comparison.by_rule(cp).items():
                 mean = study.comparison.mean_temperature(method, at, cp)
-                lines.append((study.title, method.upper(), rule_label("exact", at), mean, *_texts(here, _COSTS)))
+                lines.append((study.title, method.upper(), rule_label("exact", at), mean, *_texts(cells, _COSTS)))
         head = ("file", "score", "rule", "mean T", *_head(_COSTS))
         tables.append(
             TextTable(f"rules-cp-{cp}", f"All rules, promised coverage {1 - alpha:.0%}, CP {cp}%", head, tuple(lines))
@@ -394,8 +394,8 @@ def paper_tables(studies: Sequence[PairStudy]) -> dict[str, str]:
     """LaTeX of tables 1 and 2, those of appendix B.3 and B.4, and that of appendix D, by name."""
     settings, heads = studies[0].settings, [{cell.metric: cell.value for cell in s.cells} for s in studies]
     titles = [study.title for study in studies]
-    stars, nll = ([f"{found[f'temperature_{by}']:.3f}" for found in heads] for by in ("ece", "nll"))
-    accuracy = [(f"{100 * found['top1']:.1f}", f"{100 * found['top5']:.1f}") for found in heads]
+    stars, nll = ([f"{numbers[f'temperature_{by}']:.3f}" for numbers in heads] for by in ("ece", "nll"))
+    accuracy = [(f"{100 * numbers['top1']:.1f}", f"{100 * numbers['top5']:.1f}") for numbers in heads]
     caption = "Optimal temperature for NLL and ECE objectives."
     columns = ("Dataset-Model", "$T^*$ - NLL loss", "$T^*$ - ECE loss")
     tables = {"paper-temperatures": _latex(caption, (), columns, list(zip(titles, nll, stars, strict=True)))}

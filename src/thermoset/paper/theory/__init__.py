@@ -2,7 +2,7 @@
 
 Every quantity is a function of logits (n, C), in any order of classes, and of a temperature; every statement is a check
 that says which rows satisfy its premise and its conclusion. The theory is about the deterministic APS score (u = 1) and
-finite logits. What it leaves open is here too: the sharp bound, what moves sizes with u integrated out, class coverage.
+finite logits. Also what it leaves open: the sharp bound, what moves sizes with u integrated out, class coverage.
 
 >>> critical_temperature(100)  # doctest: +ELLIPSIS
 1.370...

@@ -17,7 +17,7 @@ from thermoset.errors import InputError
 from thermoset.paper.theory.gaps import checked_numbers, finite_logits, margins
 from thermoset.quoting import Brief, quoted
 
-_MOST_CLASSES = 2**62  # what fits 64 bits, with room
+_MOST_CLASSES = 2**62  # what fits 64 bits, with room to spare
 
 
 @overload
@@ -74,24 +74,24 @@ def temperature_intervals(margin: ArrayLike, n_classes: int) -> BoundIntervals:
 
     The ends are the outermost floating-point numbers at which it is. hot_to is infinite where no number is too hot.
 
-    >>> found = temperature_intervals(8.0, 100)
-    >>> [float(end.round(4)) for end in (found.cool_to, found.hot_from, found.hot_to)]
+    >>> intervals = temperature_intervals(8.0, 100)
+    >>> [float(end.round(4)) for end in (intervals.cool_to, intervals.hot_from, intervals.hot_to)]
     [0.8364, 1.2522, 2.3358]
     >>> temperature_intervals([0.0, 6.0], 100).hot_from  # b is above 6.25 for T > 1
     array([nan, nan])
     """
     wanted = "margin, the largest logit minus the second, must be at least 0"
-    given = checked_numbers(margin, wanted)
-    if not np.all(given >= 0):
+    numbers = checked_numbers(margin, wanted)
+    if not np.all(numbers >= 0):
         raise InputError(f"{wanted}; got {quoted(margin)}.")
     coldest, hottest = float(np.finfo(float).tiny), float(np.finfo(float).max)
     best = critical_temperature(n_classes)
-    cold, warm = given > bound(coldest, n_classes), given > bound(best, n_classes)
-    always = given > bound(hottest, n_classes)
+    cold, warm = numbers > bound(coldest, n_classes), numbers > bound(best, n_classes)
+    always = numbers > bound(hottest, n_classes)
 
     def edge(inside: float, outside: float) -> Floats:
-        ends = (np.full(given.shape, end) for end in (inside, outside))
-        return last_where(lambda t: given > bound(t, n_classes), *ends)
+        ends = (np.full(numbers.shape, end) for end in (inside, outside))
+        return last_where(lambda t: numbers > bound(t, n_classes), *ends)
 
     return BoundIntervals(
         cool_to=np.where(cold, edge(coldest, 1.0), np.nan),
@@ -136,17 +136,17 @@ def _plain(values: Any) -> Floats | float:
 
 def checked_temperatures(temperature: ArrayLike) -> Floats:
     """Read temperatures, of any number."""
-    found = checked_numbers(temperature, "temperature must be numbers > 0")
-    if not np.all((found > 0) & np.isfinite(found)):
+    values = checked_numbers(temperature, "temperature must be numbers > 0")
+    if not np.all((values > 0) & np.isfinite(values)):
         raise InputError(f"temperature must be finite and > 0; got {quoted(temperature)}.")
-    return found
+    return values
 
 
 def _checked_classes(n_classes: ArrayLike) -> Ints:
-    found = np.asarray(n_classes)
-    if found.dtype.kind not in "iu" or not np.all((found >= 2) & (found <= _MOST_CLASSES)):
+    counts = np.asarray(n_classes)
+    if counts.dtype.kind not in "iu" or not np.all((counts >= 2) & (counts <= _MOST_CLASSES)):
         raise InputError(f"n_classes must be a whole number >= 2, up to 2**62; got {quoted(n_classes)}.")
-    return found.astype(np.int64)
+    return counts.astype(np.int64)
 
 
 _SMALL = 1.0  # of half the exponents' difference: below it, the quotient of the cosh is written as 1 + something

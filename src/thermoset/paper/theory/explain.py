@@ -58,7 +58,7 @@ class SizeSlopes(Brief):
 
     @property
     def peaks(self) -> Floats:
-        """Temperatures where growth turns to shrinkage: the two speeds cross, found by a line between neighbours.
+        """Temperatures where growth turns to shrinkage: the two speeds cross, located by linear interpolation.
 
         Sizes of finitely many rows have kinks: a fine grid may show several turns around a flat top.
         """
@@ -74,7 +74,7 @@ class _Ranks(NamedTuple):
     its part f, the score falls with T at v = [sum over i < r of p_i (z_i - mean z) + f p_r (z_r - mean z)] / T^2 >= 0.
     """
 
-    room: Floats
+    slack: Floats
     width: Floats
     speed_above: Floats
     own_speed: Floats
@@ -82,8 +82,8 @@ class _Ranks(NamedTuple):
     def meet(self, left: float) -> tuple[Floats, Floats, Floats]:
         """Part of the interval below 1 - left, the speed v where it meets it, and the density of labels there."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            part = np.clip((self.room - left) / self.width, 0.0, 1.0)
-            part = np.where(self.width > 0, part, self.room > left)
+            part = np.clip((self.slack - left) / self.width, 0.0, 1.0)
+            part = np.where(self.width > 0, part, self.slack > left)
             density = np.where((part > 0) & (part < 1), 1 / self.width, 0.0)
         return part, self.speed_above + part * self.own_speed, density
 
@@ -105,20 +105,20 @@ def size_slopes(
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 20, size=2000)
     >>> z = 3 * (rng.normal(size=(2000, 20)) + 3 * np.eye(20)[y])
-    >>> found = size_slopes(z, y, [1, 2, 3, 4])
-    >>> found.direct.round(2), found.through_threshold.round(2)
+    >>> slopes = size_slopes(z, y, [1, 2, 3, 4])
+    >>> slopes.direct.round(2), slopes.through_threshold.round(2)
     (array([1.61, 1.87, 1.21, 0.75]), array([-0.99, -1.65, -1.36, -0.91]))
-    >>> found.peaks.round(1)
+    >>> slopes.peaks.round(1)
     array([2.6])
     """
     rows = _population(logits, labels, method, alpha)
-    found = []
+    records = []
     for t in map(checked_temperature, temperatures):
         left, _, speed, density = _own_labels(rows, t)
         threshold_falls = _mean_speed(speed, density)
         size, speed, density = _boundary(rows, t, left)
-        found.append((t, 1 - left, size.mean(), density.mean(), _mean_speed(speed, density), threshold_falls))
-    columns = np.array(found, dtype=np.float64).reshape(-1, 6).T
+        records.append((t, 1 - left, size.mean(), density.mean(), _mean_speed(speed, density), threshold_falls))
+    columns = np.array(records, dtype=np.float64).reshape(-1, 6).T
     _, _, _, density, scores, threshold = columns
     terms = density * scores, -density * threshold, density * (scores - threshold)
     return SizeSlopes(*[*columns, *terms])
@@ -168,8 +168,8 @@ def _ranks(ranked: Floats, t: float, penalty: Floats) -> _Ranks:
     p = weight / weight.sum(axis=1, keepdims=True)
     own = p * ((p * fall).sum(axis=1, keepdims=True) - fall) / t**2
     # Sums from the last rank on: what is left, and minus what has been lost, of the ranks from this one on.
-    room, lost = (np.cumsum(part[:, ::-1], axis=1)[:, ::-1] for part in (p, own))
-    return _Ranks(room - penalty[0], p + (penalty[1] - penalty[0]), np.maximum(-lost, 0.0), own)
+    slack, lost = (np.cumsum(part[:, ::-1], axis=1)[:, ::-1] for part in (p, own))
+    return _Ranks(slack - penalty[0], p + (penalty[1] - penalty[0]), np.maximum(-lost, 0.0), own)
 
 
 def _boundary(rows: _Population, t: float, left: float) -> tuple[Floats, Floats, Floats]:
@@ -178,7 +178,7 @@ def _boundary(rows: _Population, t: float, left: float) -> tuple[Floats, Floats,
     def work(ranked: Floats, _: slice) -> Floats:
         every = _ranks(ranked, t, rows.penalty)
         # Intervals of a row do not overlap: ranks before the one that the threshold meets are inside, others outside.
-        inside = np.count_nonzero(every.room - every.width >= left, axis=1)[:, None]
+        inside = np.count_nonzero(every.slack - every.width >= left, axis=1)[:, None]
         at = np.minimum(inside, ranked.shape[1] - 1)
         part, speed, density = _Ranks(*(np.take_along_axis(one, at, axis=1) for one in every)).meet(left)
         return np.hstack([at + part, speed, density])
@@ -241,23 +241,23 @@ def class_coverage(
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 3, size=3000)
     >>> z = 2 * (rng.normal(size=(3000, 3)) + np.array([1, 2, 3])[y, None] * np.eye(3)[y])  # class 0 is hard
-    >>> found = class_coverage(z, y, [0.5, 1, 2])
-    >>> found.coverage.round(2)
+    >>> result = class_coverage(z, y, [0.5, 1, 2])
+    >>> result.coverage.round(2)
     array([[0.79, 0.94, 0.97],
            [0.82, 0.93, 0.94],
            [0.84, 0.93, 0.93]])
-    >>> found.slope[1].round(2)  # at T = 1 it gains, and the others lose
+    >>> result.slope[1].round(2)  # at T = 1 it gains, and the others lose
     array([ 0.05, -0.01, -0.04])
     """
     rows = _population(logits, labels, method, alpha)
     counts = np.bincount(rows.labels, minlength=rows.ranked.source.n_classes)
     grid = [checked_temperature(t) for t in temperatures]
-    found = np.empty((2, len(grid), len(counts)))
+    values = np.empty((2, len(grid), len(counts)))
     for j, t in enumerate(grid):
         _, inside, speed, density = _own_labels(rows, t)
         slopes = density * (speed - _mean_speed(speed, density))  # of each label's probability; they sum to 0
-        found[:, j] = [_class_means(one, rows.labels, counts) for one in (inside, slopes)]
-    return ClassCoverage(np.array(grid, dtype=np.float64), found[0], found[1], counts, rows.alpha)
+        values[:, j] = [_class_means(one, rows.labels, counts) for one in (inside, slopes)]
+    return ClassCoverage(np.array(grid, dtype=np.float64), values[0], values[1], counts, rows.alpha)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -281,8 +281,8 @@ def rank_limit(logits: Any, labels: Any = None, *, alpha: Alpha = 0.1) -> RankLi
     coverage of a class is its own F at v. RAPS has the same limits as APS.
 
     >>> z, y = np.tile([3.0, 2.0, 1.0], (20, 1)), [0] * 12 + [1] * 8  # 12 labels of rank 1, 8 of rank 2
-    >>> found = rank_limit(z, y)  # 18 of 20: all of rank 1, and three quarters of rank 2
-    >>> found.size, found.coverage
+    >>> limit = rank_limit(z, y)  # 18 of 20: all of rank 1, and three quarters of rank 2
+    >>> limit.size, limit.coverage
     (1.75, array([1.  , 0.75,  nan]))
     """
     data, level = finite_logits(logits, labels), float(exact_level(alpha))
@@ -337,8 +337,8 @@ def quantile_samples(
 
     >>> import numpy as np
     >>> z = [[k, 0.0, 0.0] for k in range(1, 20)]  # the label is on top: the larger the margin, the larger the score
-    >>> found = quantile_samples(z, [0] * 19, [0.5, 1.0, 2.0], alpha=0.1)
-    >>> found.row, found.margin  # k = ceil(20 x 0.9) = 18
+    >>> samples = quantile_samples(z, [0] * 19, [0.5, 1.0, 2.0], alpha=0.1)
+    >>> samples.row, samples.margin  # k = ceil(20 x 0.9) = 18
     (array([17, 17, 17]), array([18., 18., 18.]))
     """
     data = finite_logits(logits, labels)
@@ -381,8 +381,8 @@ def score_order(logits: Any, labels: Any = None, temperature: float = 1.0) -> In
 
 def _aps_scores(data: Logits, temperature: float) -> Pairs:
     labels = data.require_labels("the score of a row")
-    (found,) = label_scores(data, labels, APS(), [temperature], Randomness())
-    return np.asarray(found)
+    (scores,) = label_scores(data, labels, APS(), [temperature], Randomness())
+    return np.asarray(scores)
 
 
 _SLOPES = 25  # temperatures at which derivatives are taken
@@ -424,18 +424,18 @@ def explain(
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 20, size=2000)
     >>> logits = 3 * (rng.normal(size=(2000, 20)) + 3 * np.eye(20)[labels])
-    >>> found = explain(logits, labels, temperatures=[0.5, 1, 2.5, 5, 8], trials=20)
-    >>> round(found.critical, 2), found.peaks["aps"].temperature
+    >>> result = explain(logits, labels, temperatures=[0.5, 1, 2.5, 5, 8], trials=20)
+    >>> round(result.critical, 2), result.peaks["aps"].temperature
     (1.64, 2.5)
-    >>> found.slopes.peaks.round(1)  # where scores fall as fast as the threshold
+    >>> result.slopes.peaks.round(1)  # where scores fall as fast as the threshold
     array([2.4])
     """
     data = finite_logits(logits, labels)
     own = label_logits(data, data.require_labels("explain"))
     tell = progress or (lambda _done, _total: None)
-    asked = {"temperatures": None if temperatures is None else list(temperatures), "alphas": [alpha], **protocol}
-    curves = size_sweep(data, methods=["aps", "raps"], progress=lambda i, n: tell(i, 2 * n), **asked)
-    plain = size_sweep(data, methods=["aps"], randomized=False, progress=lambda i, n: tell(n + i, 2 * n), **asked)
+    options = {"temperatures": None if temperatures is None else list(temperatures), "alphas": [alpha], **protocol}
+    curves = size_sweep(data, methods=["aps", "raps"], progress=lambda i, n: tell(i, 2 * n), **options)
+    plain = size_sweep(data, methods=["aps"], randomized=False, progress=lambda i, n: tell(n + i, 2 * n), **options)
     peaks = {method: measured_peak(curves, method) for method in curves.methods}
     able = curves.temperatures[curves.temperatures * _DEEPEST >= distances(own.own, own.top, 1.0).max()]
     grid = able[np.linspace(0, len(able) - 1, min(len(able), _SLOPES)).round().astype(int)].tolist()

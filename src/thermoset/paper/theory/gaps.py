@@ -1,6 +1,6 @@
 """How far temperature moves the mass of the top classes: the gap g, its derivative, the differences d, the entropy.
 
-Numbers are kept as logarithms until they are returned: probabilities of e**-200000 are ordinary here. No two nearly
+Numbers are kept as logarithms until they are returned: probabilities of e**-200000 are ordinary values. No two nearly
 equal numbers are subtracted, so that signs are exact.
 """
 
@@ -27,8 +27,8 @@ def finite_logits(logits: Any, labels: Any = None) -> Logits:
     data = as_logits(logits, labels)
     masked = data.n_masked
     if masked:
-        found = ((rows.start, np.isneginf(block).any(axis=1)) for rows, block in data.blocks(1024))
-        row = next(first + int(np.argmax(here)) for first, here in found if here.any())
+        blocks = ((rows.start, np.isneginf(block).any(axis=1)) for rows, block in data.blocks(1024))
+        row = next(first + int(np.argmax(mask)) for first, mask in blocks if mask.any())
         raise InputError(
             f"the theory needs finite logits, but row {row} has a masked class (-inf); {masked} such values. Drop the "
             "masked columns or those rows."
@@ -62,12 +62,12 @@ def each_row(
 
 def checked_places(m: ArrayLike, n_rows: int, n_classes: int) -> Ints:
     """Read how many top classes a sum takes: a whole number, or one for each row, from 0 to C."""
-    given = np.asarray(m)
-    if given.dtype.kind not in "iu" or given.shape not in ((), (n_rows,)):
+    places = np.asarray(m)
+    if places.dtype.kind not in "iu" or places.shape not in ((), (n_rows,)):
         raise InputError(f"m must be one whole number, or one for each of {n_rows} rows; got {quoted(m)}.")
-    if given.size and not (given.min() >= 0 and given.max() <= n_classes):
+    if places.size and not (places.min() >= 0 and places.max() <= n_classes):
         raise InputError(f"m must be from 0 to {n_classes}, the number of classes; got {quoted(m)}.")
-    return np.broadcast_to(given.astype(np.int64), (n_rows,))
+    return np.broadcast_to(places.astype(np.int64), (n_rows,))
 
 
 def not_one(temperature: float) -> float:
@@ -111,10 +111,10 @@ def log_sum(terms: Floats) -> Floats:
 def checked_u(u: ArrayLike, n_rows: int) -> Floats:
     """Read u: one number in [0, 1], or one for each row."""
     wanted = f"u must be one number in [0, 1], or one for each of {n_rows} rows"
-    given = checked_numbers(u, wanted)
-    if given.shape not in ((), (n_rows,)) or not np.all((given >= 0) & (given <= 1)):
-        raise InputError(f"{wanted}; got shape {given.shape}.")
-    return np.broadcast_to(given, (n_rows,)).copy()
+    numbers = checked_numbers(u, wanted)
+    if numbers.shape not in ((), (n_rows,)) or not np.all((numbers >= 0) & (numbers <= 1)):
+        raise InputError(f"{wanted}; got shape {numbers.shape}.")
+    return np.broadcast_to(numbers, (n_rows,)).copy()
 
 
 def checked_numbers(values: ArrayLike, wanted: str) -> Floats:

@@ -132,10 +132,10 @@ def corollary_4_2(
     Check(premise holds for 3 of 3, conclusion fails for 0 of those)
     """
     data = finite_logits(logits, labels)
-    found = np.atleast_1d(np.asarray(temperatures, dtype=np.float64)).tolist()
-    if sorted(set(found)) != found:
+    grid = np.atleast_1d(np.asarray(temperatures, dtype=np.float64)).tolist()
+    if sorted(set(grid)) != grid:
         raise InputError(f"temperatures must increase; got {temperatures!r}.")
-    q = [ConformalClassifier(method, alpha, t, randomized=randomized).fit(data).thresholds_[0, 0] for t in found]
+    q = [ConformalClassifier(method, alpha, t, randomized=randomized).fit(data).thresholds_[0, 0] for t in grid]
     falls = np.array([after <= before for before, after in pairwise(q)], dtype=np.bool_)
     return Check(np.ones_like(falls), falls)
 
@@ -155,12 +155,12 @@ def proposition_4_3(
     Check(premise holds for 1 of 2, conclusion fails for 0 of those)
     """
     data, t = finite_logits(logits), not_one(temperature)
-    given = checked_u(u, len(data))
-    before, after = paper_sizes(data, 1.0, q, u=given), paper_sizes(data, t, q_t, u=given)
+    uniforms = checked_u(u, len(data))
+    before, after = paper_sizes(data, 1.0, q, u=uniforms), paper_sizes(data, t, q_t, u=uniforms)
     wanted = _log_threshold_gap(t, q, q_t, data.n_classes)
     first, second = (before, after) if t > 1 else (after, before)
-    needed = np.logaddexp(wanted, _log_roundings(data, t, first - 1, given))
-    reached = _log_score_gaps(data, t, first - 1, given) >= needed
+    needed = np.logaddexp(wanted, _log_roundings(data, t, first - 1, uniforms))
+    reached = _log_score_gaps(data, t, first - 1, uniforms) >= needed
     return Check((first > 1) & reached, second >= first)
 
 
@@ -234,7 +234,7 @@ def gap_proposition(logits: Any, temperature: float, m: ArrayLike, other: ArrayL
     # The bound exceeds |g(1)| by a number that may be far below its last digit; so add up by how much.
     inside = np.abs(gap(data, t, 1)) - np.abs(gap(data, t, m) - gap(data, t, other))
     with np.errstate(divide="ignore"):
-        enough = (inside > 0) | (np.log(np.abs(inside)) < _log_room(data, min(t, 1.0), max(t, 1.0)))
+        enough = (inside > 0) | (np.log(np.abs(inside)) < _log_slack(data, min(t, 1.0), max(t, 1.0)))
     return Check(last_index(data, t) == 1, enough)
 
 
@@ -242,7 +242,7 @@ def _unequal(data: Logits) -> Bools:
     return each_row(data, lambda ranked, _: ranked[:, 0] > ranked[:, -1], dtype=np.bool_)
 
 
-def _log_room(data: Logits, cool: float, hot: float) -> Floats:
+def _log_slack(data: Logits, cool: float, hot: float) -> Floats:
     """Logarithm of w / (w + 1) - |g(1)|, which is the mass behind the top class when cool, and what a flat tail adds.
 
     With v the weight of the classes behind the top one when hot, |g(1)| is v / (v + 1) less the mass when cool. w is at
@@ -284,7 +284,7 @@ def _log_threshold_gap(t: float, q: float | Pairs, q_t: float | Pairs, n_classes
 
 
 def _rounding(n_classes: int) -> float:
-    """What rounding may move a value by, with room: below saturation, values are sums of C shares."""
+    """What rounding may move a value by, with a safety factor: below saturation, values are sums of C shares."""
     return (n_classes + 64) * 2.0**-48
 
 
@@ -387,10 +387,10 @@ def routes(
     >>> labels = rng.integers(0, 10, size=400)
     >>> data = Logits(4 * (rng.normal(size=(400, 10)) + 2 * np.eye(10)[labels]), labels)
     >>> rows, fresh = data.split(0.5)
-    >>> found = routes(rows, fresh, 1.5)
-    >>> len(found.proposition.violations)
+    >>> result = routes(rows, fresh, 1.5)
+    >>> len(result.proposition.violations)
     0
-    >>> bool(found.claimed[found.by_proposition | found.trivial].all())
+    >>> bool(result.claimed[result.by_proposition | result.trivial].all())
     True
     """
     t, seed = not_one(temperature), checked_seed(random_state)

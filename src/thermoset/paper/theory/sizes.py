@@ -64,8 +64,8 @@ def paper_sizes(logits: Any, temperature: float, q: float | Pairs, *, u: ArrayLi
     [1, 1, 2, 3, 4]
     """
     data, t = finite_logits(logits), checked_temperature(temperature)
-    threshold, given = as_threshold(q), checked_u(u, len(data))
-    sizes: Ints = 1 + predict_sizes(data, APS(), t, Randomness(given=given), threshold.below, None)[0]
+    threshold, uniforms = as_threshold(q), checked_u(u, len(data))
+    sizes: Ints = 1 + predict_sizes(data, APS(), t, Randomness(given=uniforms), threshold.below, None)[0]
     return sizes
 
 
@@ -89,15 +89,15 @@ def limit_scores(logits: Any, limit: Limit, *, method: str | Score = "aps", u: A
     array([[0.125, 0.375, 0.625, 0.875]])
     """
     data, score = finite_logits(logits), resolve(method)
-    given = checked_u(u, len(data))
+    uniforms = checked_u(u, len(data))
     if limit not in ("cold", "hot"):
         raise InputError(f"limit must be 'cold' (T -> 0) or 'hot' (T -> infinity); got {limit!r}.")
     if not isinstance(score, APS | RAPS):
         raise InputError(f"limits are available only for APS and RAPS; got {score!r}.")
     one = _cold_limit if limit == "cold" else _hot_limit
-    found = each_row(data, lambda ranked, rows: one(ranked, given[rows, None]), (2, data.n_classes))
+    values = each_row(data, lambda ranked, rows: one(ranked, uniforms[rows, None]), (2, data.n_classes))
     at = penalties(score, data.n_classes)
-    return pairs(found[:, 0] + at[0] + given[:, None] * (at[1] - at[0]), found[:, 1])
+    return pairs(values[:, 0] + at[0] + uniforms[:, None] * (at[1] - at[0]), values[:, 1])
 
 
 def limit_sizes(
@@ -182,8 +182,8 @@ def measured_peak(curves: Sweep, method: str = "aps", alpha: float | None = None
     return Peak(float(curves.temperatures[place]), float(size[place]), place in (0, len(size) - 1))
 
 
-def size_sweep(data: Logits, **asked: Any) -> Sweep:
+def size_sweep(data: Logits, **options: Any) -> Sweep:
     """A sweep for its sizes: which classes have evaluation rows is of no concern to them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoverageWarning)
-        return sweep(data, **asked)
+        return sweep(data, **options)
