@@ -64,8 +64,8 @@ for panel, commands in _GROUPS.items():
         app.command(rich_help_panel=panel)(with_records(command))
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(value: bool) -> None:
+    if value:
         sys.stdout.write(f"thermoset {__version__}\n")
         raise typer.Exit
 
