@@ -105,7 +105,7 @@ def _run() -> int:
     """Run the command and tell what went wrong; the exit code."""
     try:
         code: int | None = app(prog_name=_NAME, standalone_mode=False)  # so that it is we who tell of errors
-        sys.stdout.flush()  # here, where a full disk can still be told
+        sys.stdout.flush()  # here, where a full disk can still be reported
     except (InputError, MissingExtraError) as error:
         return _refuse(error)
     except _Misuse as error:

@@ -23,7 +23,7 @@ BROKEN = 1
 """The exit code of a broken promise or an alarm; everything else that goes wrong ends otherwise."""
 
 PAGE_MODULES = ("vl_convert", "jinja2")
-"""What pages are made with."""
+"""The packages that render pages."""
 
 _LONGEST = 10_000  # characters of a paragraph
 
