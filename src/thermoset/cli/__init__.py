@@ -64,8 +64,8 @@ for panel, commands in _GROUPS.items():
         app.command(rich_help_panel=panel)(with_records(command))
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(value: bool) -> None:
+    if value:
         sys.stdout.write(f"thermoset {__version__}\n")
         raise typer.Exit
 
@@ -105,7 +105,7 @@ def _run() -> int:
     """Run the command and tell what went wrong; the exit code."""
     try:
         code: int | None = app(prog_name=_NAME, standalone_mode=False)  # so that it is we who tell of errors
-        sys.stdout.flush()  # here, where a full disk can still be told
+        sys.stdout.flush()  # here, where a full disk can still be reported
     except (InputError, MissingExtraError) as error:
         return _refuse(error)
     except _Misuse as error:

@@ -173,24 +173,24 @@ def _shift(
     """The predictor for other class shares: those of a file, or estimated from rows."""
     from thermoset.io.delimited import read_shares
 
-    given: Any = None if priors is None else read_shares(priors)
+    shares: Any = None if priors is None else read_shares(priors)
     sizes = None
     with print_warnings():
         if not paths:
-            new = model.shifted(priors=given)
+            new = model.shifted(priors=shares)
         else:
             bootstrap, seed = resampling
             data_of = rows.open(paths, document=model.document_)
             with data_of as data, progress(rows.quiet, "Estimating class shares") as show:
-                if given is None:
-                    given = model.estimate_priors(data, bootstrap=bootstrap, random_state=seed, progress=show)
-                new = model.shifted(priors=given)
+                if shares is None:
+                    shares = model.estimate_priors(data, bootstrap=bootstrap, random_state=seed, progress=show)
+                new = model.shifted(priors=shares)
                 sizes = float(model.set_sizes(data).mean()), float(new.set_sizes(data).mean())
                 if data.labels is not None:
                     whence = "the logits alone" if priors is None else priors.name
                     tell(f"the labels of the target rows were not used: class shares come from {whence}.")
     shift, classes = new.document_.shift, new.document_.classes
-    assert shift is not None  # noqa: S101 (it has just been made)
+    assert shift is not None  # noqa: S101 (`shifted` has just set it)
     facts = {
         "classes": list(classes) if classes else list(range(len(shift.source))),
         "source": list(shift.source),

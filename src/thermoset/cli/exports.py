@@ -52,8 +52,12 @@ def export(
     from thermoset.predictor import TwoTemperaturePredictor
 
     for_onnx: dict[str, Any] = {"after": after, "logits": logits, "opset": opset, "u": None if u == "row" else u}
-    given = {"onnx": {"runtime": runtime}, "torch": for_onnx | {"runtime": runtime}, "web": for_onnx | {"dtype": dtype}}
-    for name, value in given[to].items():
+    excluded = {
+        "onnx": {"runtime": runtime},
+        "torch": for_onnx | {"runtime": runtime},
+        "web": for_onnx | {"dtype": dtype},
+    }
+    for name, value in excluded[to].items():
         if value is not None:
             raise InputError(f"--{name} does not go with --to {to}. Omit it.")
     check_files(out, []) if to == "web" else check_file(out, [predictor] if after is None else [predictor, after])
@@ -160,8 +164,8 @@ def _read_columns(path: Path, names: list[str]) -> dict[str, list[Any]]:
     from thermoset.io.roles import all_values, named_column, request
     from thermoset.io.source import open_table
 
-    asked = request(False, None, ignore=names, labels=False, groups=False, doubt=False)
-    table = open_table(path, asked)[1]
+    requested = request(False, None, ignore=names, labels=False, groups=False, doubt=False)
+    table = open_table(path, requested)[1]
     with errors_about(path):
         return {name: all_values(named_column(table, name), byte_limit(None)).tolist() for name in names}
 

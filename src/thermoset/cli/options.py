@@ -162,12 +162,12 @@ class Rows:
             return None
         how = self.how
         ignore = [one for one in (self.labels, self.id_column, self.groups, *how["ignore"]) if one is not None]
-        asked = {"probabilities": self.probabilities, "classes": how["classes"], "ignore": ignore}
-        found = read_values(list(paths), column, **asked)
-        if len(found) != n_rows:
+        arguments = {"probabilities": self.probabilities, "classes": how["classes"], "ignore": ignore}
+        values = read_values(list(paths), column, **arguments)
+        if len(values) != n_rows:
             name = f"--{self.extra.replace('_', '-')} {column}"
-            raise InputError(f"{name} has {len(found):,} values for {n_rows:,} rows. Pass one per row.")
-        return found
+            raise InputError(f"{name} has {len(values):,} values for {n_rows:,} rows. Pass one per row.")
+        return values
 
     @contextmanager
     def open(
@@ -258,12 +258,12 @@ def with_records(function: Callable[..., None]) -> Callable[..., None]:
         else:
             parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
 
-    def command(**given: Any) -> None:
+    def command(**arguments: Any) -> None:
         filled = {
-            name: record(**{field.name: given.pop(field.name) for field in dataclasses.fields(record)})
+            name: record(**{field.name: arguments.pop(field.name) for field in dataclasses.fields(record)})
             for name, record in records.items()
         }
-        function(**given, **filled)
+        function(**arguments, **filled)
 
     command.__name__, command.__doc__ = function.__name__, function.__doc__
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

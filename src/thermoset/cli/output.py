@@ -23,7 +23,7 @@ BROKEN = 1
 """The exit code of a broken promise or an alarm; everything else that goes wrong ends otherwise."""
 
 PAGE_MODULES = ("vl_convert", "jinja2")
-"""What pages are made with."""
+"""The packages that render pages."""
 
 _LONGEST = 10_000  # characters of a paragraph
 
@@ -157,7 +157,7 @@ def check_file(out: Path, reads: Iterable[Path]) -> None:
 
 
 def check_files(out: Path, names: Iterable[str], reads: Iterable[Path] = ()) -> None:
-    """Refuse, before the work, a folder that cannot be made, and files in it that must not be written."""
+    """Refuse, before the work, a folder that cannot be created, and files in it that must not be written."""
     from thermoset.io.files import check_folder
 
     check_folder(out)
@@ -184,7 +184,7 @@ def make_folder(out: Path) -> Iterator[None]:
 
 
 def write_file(path: Path, content: "bytes | str | Figure") -> Path:
-    """Write a file whole or not at all, in a folder that is made if it is not there; a figure as a picture."""
+    """Write a file whole or not at all, in a folder that is created if it does not exist; a figure as a picture."""
     from thermoset.io.files import write_all
 
     if isinstance(content, str):

@@ -67,7 +67,7 @@ def predict(
     with print_warnings(), progress(rows.quiet, "Predicting") as show:
         if source is not None:
             job = ShardJob(source, out, source.name, out.name, reading)
-            found = Predicted((predict_shard(model, job, show),))
+            result = Predicted((predict_shard(model, job, show),))
         else:
             kind = file_format or "parquet"
             try:
@@ -77,12 +77,12 @@ def predict(
                         from thermoset.integrations.dask import run_shards
 
                         run = run_shards(client)
-                    found = predict_shards(model, logits, out, kind=kind, resume=resume, run=run, progress=show, **how)
+                    result = predict_shards(model, logits, out, kind=kind, resume=resume, run=run, progress=show, **how)
             except (KeyboardInterrupt, SystemExit) as ended:
                 for note in getattr(ended, "__notes__", ()):
                     tell(f"{note}. Continue with the same command and --resume.")
                 raise
-    _sum_up(model, found, out, source is not None, as_json)
+    _sum_up(model, result, out, source is not None, as_json)
 
 
 def _only_file(
@@ -103,17 +103,17 @@ def _only_file(
     return files[0]
 
 
-def _sum_up(model: "TwoTemperaturePredictor", found: "Predicted", out: Path, one_file: bool, as_json: bool) -> None:
+def _sum_up(model: "TwoTemperaturePredictor", result: "Predicted", out: Path, one_file: bool, as_json: bool) -> None:
     """Say what was written, and whether set sizes have drifted."""
     import numpy as np
 
     from thermoset.monitor.drift import size_drift
 
-    rows, sizes, known = found.rows, found.sizes, model.document_.sizes
-    n_shards, undecided = len(found.shards), sum(one.undecided for one in found.shards)
+    rows, sizes, known = result.rows, result.sizes, model.document_.sizes
+    n_shards, undecided = len(result.shards), sum(one.undecided for one in result.shards)
     drift = size_drift(np.array(known), sizes) if known and rows else None  # none after a change of level
     mean = float(sizes @ np.arange(len(sizes))) / rows if rows else None
-    facts: dict[str, Any] = {"out": str(out), "files": n_shards, "files_earlier": found.found, "rows": rows}
+    facts: dict[str, Any] = {"out": str(out), "files": n_shards, "files_earlier": result.found, "rows": rows}
     facts |= {"mean_size": mean, "empty_share": sizes[0] / rows if rows else None, "undecided_rows": undecided}
     facts["drifted"] = None if drift is None else bool(drift.drifted)
     facts["drift_p_value"] = None if drift is None else float(drift.p_value)
@@ -122,9 +122,9 @@ def _sum_up(model: "TwoTemperaturePredictor", found: "Predicted", out: Path, one
     else:
         done = f"Wrote {out}:"
         if not one_file:
-            before = f" ({found.found:,} of them earlier)" if found.found else ""
+            before = f" ({result.found:,} of them earlier)" if result.found else ""
             done = f"Wrote {n_shards:,} shards{before} to {out}:"
-            if found.found == n_shards:
+            if result.found == n_shards:
                 done = f"Nothing to do: all {n_shards:,} shards in {out} are finished:"
         what = f"{rows:,} rows, {mean:.2f} labels in a set on average, {sizes[0] / rows:.1%} empty" if rows else ""
         screen = Screen()

@@ -97,7 +97,7 @@ def sweep(
         files.append(write_file(out / "sweep.png", sweep_figure(result)))
     ends = {(method, alpha): _extremes(result, method, alpha) for method in result.methods for alpha in result.alphas}
     if as_json:
-        curves = [{"method": method, "alpha": alpha, **found} for (method, alpha), found in ends.items()]
+        curves = [{"method": method, "alpha": alpha, **extremes} for (method, alpha), extremes in ends.items()]
         facts = {"rows": n_rows, "classes": n_classes, "trials": result.trials, "curves": curves}
         print_json({**facts, "files": list(map(str, files))})
         return
@@ -130,15 +130,15 @@ def _show_extremes(screen: Screen, result: "Sweep", ends: dict[tuple[str, float]
     low, high = float(result.temperatures[0]), float(result.temperatures[-1])
     edges = {} if low == high else {low: "≤", high: "≥"}
 
-    def at(found: dict[str, float], metric: str, spec: str) -> str:
-        t = found["temperature"]
-        return f"{found[metric]:{spec}} ({edges.get(t, '')}{t:g})"
+    def at(point: dict[str, float], metric: str, spec: str) -> str:
+        t = point["temperature"]
+        return f"{point[metric]:{spec}} ({edges.get(t, '')}{t:g})"
 
     lines = []
-    for (method, alpha), found in ends.items():
-        cells = [at(found[which], "avg_size", ".2f") for which in ("smallest", "largest")]
-        cells.append(at(found["most_even"], "top_coverage_gap", ".3f"))
-        if one := found.get("at_one"):
+    for (method, alpha), extremes in ends.items():
+        cells = [at(extremes[which], "avg_size", ".2f") for which in ("smallest", "largest")]
+        cells.append(at(extremes["most_even"], "top_coverage_gap", ".3f"))
+        if one := extremes.get("at_one"):
             cells.append(f"{one['avg_size']:.2f}, {one['top_coverage_gap']:.3f}")
         lines.append([method, f"{alpha:g}", *cells])
     head = ["score", "alpha", f"least {size}", f"largest {size}", f"least {gap}"]
@@ -182,18 +182,18 @@ def study(
         temperatures=DEFAULT_GRID if temperatures is None else temperatures,
     )
     with progress(quiet, "Studying") as show, print_warnings():
-        found = run(folder, out, settings, progress=show)
+        result = run(folder, out, settings, progress=show)
     if as_json:
-        claims = [{"text": one.text, "holds": one.holds, "found": one.found} for one in found.claims]
-        pairs = [pair.title for pair in found.pairs]
+        claims = [{"text": one.text, "holds": one.holds, "found": one.found} for one in result.claims]
+        pairs = [pair.title for pair in result.pairs]
         print_json(
-            {"pairs": pairs, "claims": claims, "skipped": dict(found.skipped), "files": list(map(str, found.files))}
+            {"pairs": pairs, "claims": claims, "skipped": dict(result.skipped), "files": list(map(str, result.files))}
         )
     else:
-        _show_study(Screen(), found, out)
+        _show_study(Screen(), result, out)
 
 
-def _show_study(screen: Screen, found: "Study", out: Path) -> None:
+def _show_study(screen: Screen, result: "Study", out: Path) -> None:
     from thermoset.metrics import METRICS
 
     size, gap = (METRICS[name].title for name in ("avg_size", "top_coverage_gap"))
@@ -203,16 +203,16 @@ def _show_study(screen: Screen, found: "Study", out: Path) -> None:
         "with. Claims: hold, open, fail."
     )
     lines = []
-    for pair, (title, _, *cells, _) in zip(found.pairs, found.tables["overview"].lines, strict=True):
+    for pair, (title, _, *cells, _) in zip(result.pairs, result.tables["overview"].lines, strict=True):
         holds = [claim.holds for claim in pair.claims]
         lines.append([title, *cells, f"{holds.count(True)}, {holds.count(None)}, {holds.count(False)}"])
     screen.table(head, lines, {"file": note})
-    for claim in found.claims:
+    for claim in result.claims:
         verdict = {True: "holds", False: "does not hold", None: "is open"}[claim.holds]
         screen.say(f"Claim {verdict}: {claim.text}. {claim.found}.", wrap=False)
-    for pair in found.pairs:
+    for pair in result.pairs:
         if pair.remark:
             screen.say(pair.remark, wrap=False)
-    for name, why in found.skipped.items():
+    for name, why in result.skipped.items():
         screen.say(f"Skipped {name}: {why}", wrap=False)
-    screen.say(f"Wrote {len(found.files)} files to {out}. Start with {out / 'index.html'}", wrap=False)
+    screen.say(f"Wrote {len(result.files)} files to {out}. Start with {out / 'index.html'}", wrap=False)

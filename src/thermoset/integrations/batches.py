@@ -183,9 +183,9 @@ class Predictor:
     def __repr__(self) -> str:
         return f"Predictor({self._model.document_.n_classes} classes -> {', '.join(self._outputs)})"
 
-    def _columns_of_classes(self, given: Sequence[str]) -> tuple[str, ...]:
+    def _columns_of_classes(self, columns: Sequence[str]) -> tuple[str, ...]:
         """The names of the columns of the classes, in the order of the classes."""
-        names, document = _column_names(given, "logits"), self._model.document_
+        names, document = _column_names(columns, "logits"), self._model.document_
         if len(names) != document.n_classes:
             raise InputError(f"logits must name {document.n_classes} columns, one per class; got {len(names)}.")
         classes = document.classes or names
@@ -202,8 +202,8 @@ class Predictor:
         times = Counter(held)
         for name in (*((read,) if isinstance(read, str) else read), *ids, *groups, *(self._keep or ())):
             if times[name] != 1:
-                found = f"{times[name]} columns" if times[name] else "no column"
-                raise InputError(f"the batch has {found} {quoted(name)}; it has {_some(held)}.")
+                count = f"{times[name]} columns" if times[name] else "no column"
+                raise InputError(f"the batch has {count} {quoted(name)}; it has {_some(held)}.")
         passed = set(held).difference(used) if self._keep is None else {*self._keep, *ids}
         if taken := [name for name in self._outputs if name in passed]:
             raise InputError(
@@ -246,7 +246,7 @@ class Predictor:
         return {shown: types[name] for shown, name in self._outputs.items()}
 
     def _predict(self, batch: Any, read: str | tuple[str, ...]) -> Any:
-        """An Arrow table of predictions, made block by block: the booleans of all sets are never there at once."""
+        """An Arrow table of predictions, built block by block: the booleans of all sets are never in memory at once."""
         arrow, schema = _pyarrow(), _pyarrow().schema(self._types())
         if not _n_rows(batch):  # engines send some without rows, to learn what comes back
             return schema.empty_table()
@@ -266,14 +266,14 @@ class Predictor:
         def predict(place: int) -> None:  # one block, for which the core makes no threads: there are n_jobs and no more
             rows = slice(place * step, (place + 1) * step)
             some = data.take(rows)
-            found: Any = self._model.predict_arrays(some, ids=None if ids is None or self._u == "row" else ids[rows])
-            columns = _arrow_columns(self._model.document_.classes).columns(prediction_block(*found[:3]))
+            arrays: Any = self._model.predict_arrays(some, ids=None if ids is None or self._u == "row" else ids[rows])
+            columns = _arrow_columns(self._model.document_.classes).columns(prediction_block(*arrays[:3]))
             if "probabilities" in self._outputs.values():
                 probs = self._model.predict_proba(some)
                 ends = arrow.array(np.arange(len(probs) + 1) * probs.shape[1], arrow.int32())
                 columns["probabilities"] = arrow.ListArray.from_arrays(ends, arrow.array(probs.reshape(-1)))
             if "action" in self._outputs.values():
-                columns["action"] = arrow.array(np.array(ACTIONS)[found.actions], arrow.string())
+                columns["action"] = arrow.array(np.array(ACTIONS)[arrays.actions], arrow.string())
             pieces[place] = arrow.table([columns[name] for name in self._outputs.values()], schema=schema)
             values[place] = max(len(columns["set"].values), probs.size if "probabilities" in columns else 0)
 
@@ -310,7 +310,7 @@ def _pyarrow() -> Any:
 
 @lru_cache(maxsize=8)
 def _arrow_columns(classes: tuple[str, ...] | None) -> ArrowPredictions:
-    """Class names as an array of Arrow are made once, and not for every batch."""
+    """Class names are converted to an array of Arrow once, and not for every batch."""
     return ArrowPredictions(_pyarrow(), classes)
 
 
@@ -363,8 +363,8 @@ def _n_rows(batch: Any) -> int:
     first, wanted = next(iter(lengths.items()), ("", 0))
     for name, length in lengths.items():
         if length is None or length != wanted:
-            found = "is not an array" if length is None else f"has {length} rows where {quoted(first)} has {wanted}"
-            raise InputError(f"column {quoted(name)} {found}; the columns of a batch must be equally long arrays.")
+            problem = "is not an array" if length is None else f"has {length} rows where {quoted(first)} has {wanted}"
+            raise InputError(f"column {quoted(name)} {problem}; the columns of a batch must be equally long arrays.")
     return wanted or 0
 
 
@@ -373,7 +373,7 @@ def _raw_column(batch: Any, name: str) -> Any:
 
 
 def _column(batch: Any, name: str) -> Any:
-    """One column: of Arrow where the batch has such columns, a matrix as it is, lists made columns of Arrow."""
+    """One column: of Arrow where the batch has such columns, a matrix as it is, lists as columns of Arrow."""
     arrow, column = _pyarrow(), _raw_column(batch, name)
     if is_instance(column, "polars", "Series"):
         column = column.to_arrow()
@@ -433,8 +433,8 @@ def _with_predictions(batch: Any, names: list[Any], places: list[int], added: An
         schema = arrow.schema([*(batch.schema.field(place) for place in places), *added.schema], batch.schema.metadata)
         return type(batch).from_arrays(columns, schema=schema)
     if is_instance(batch, "polars", "DataFrame"):
-        found = sys.modules["polars"].from_arrow(added)
-        return batch.select(names).hstack(found) if names else found
+        predictions = sys.modules["polars"].from_arrow(added)
+        return batch.select(names).hstack(predictions) if names else predictions
     arrays = {name: _as_array(added.column(name)) for name in added.column_names}
     if isinstance(batch, Mapping):
         return {name: batch[name] for name in names} | arrays

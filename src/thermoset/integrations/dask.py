@@ -12,9 +12,9 @@ per row.
 >>> labels = rng.integers(0, 5, size=2000)
 >>> logits = 3 * (rng.normal(size=(2000, 5)) + 2 * np.eye(5)[labels])
 >>> with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster, Client(cluster) as client:
-...     there = ts.TwoTemperaturePredictor().fit(on_cluster(logits, labels, client=client))
->>> here = ts.TwoTemperaturePredictor().fit(logits, labels)
->>> there.threshold_ == here.threshold_, there.temperature_sets_ == here.temperature_sets_
+...     remote = ts.TwoTemperaturePredictor().fit(on_cluster(logits, labels, client=client))
+>>> local = ts.TwoTemperaturePredictor().fit(logits, labels)
+>>> remote.threshold_ == local.threshold_, remote.temperature_sets_ == local.temperature_sets_
 (True, True)
 """
 
@@ -71,22 +71,22 @@ def on_cluster(
         The active one by default.
     """
     client = _client(client)
-    beside, engine = (_compute(labels), _compute(groups)), DaskEngine(client)
+    labels_and_groups, engine = (_compute(labels), _compute(groups)), DaskEngine(client)
     several = isinstance(logits, list | tuple) and len(logits) > 0
     if isinstance(logits, StoredLogits):
-        return as_logits(logits.on(engine), *beside)
+        return as_logits(logits.on(engine), *labels_and_groups)
     if all(isinstance(one, str) or hasattr(one, "__fspath__") for one in (logits if several else [logits])):
         from thermoset.io.loading import open as open_source  # noqa: PLC0415
 
-        return as_logits(open_source(logits).on(engine), *beside)
+        return as_logits(open_source(logits).on(engine), *labels_and_groups)
     if is_instance(logits, "dask.array", "Array"):
         logits, several = list(_one_column_block(logits).to_delayed().ravel()), True
     if several and not isinstance(logits[0], list | tuple | np.ndarray):
         blocks = [one if is_instance(one, "distributed", "Future") else client.compute(one) for one in logits]
         rows = _remote_rows(blocks, classes, client)
         warn_of_probabilities(rows)
-        return as_logits(rows.on(engine), *beside)
-    data = as_logits(logits, *beside)
+        return as_logits(rows.on(engine), *labels_and_groups)
+    data = as_logits(logits, *labels_and_groups)
     step = max(1, _SENT_BYTES // (data.n_classes * data.dtype.itemsize))
     blocks = [client.submit(_same, block, pure=False) for _, block in data.blocks(step)]
     rows = _remote_rows(blocks, data.classes, client, data.input_kind)
@@ -94,7 +94,7 @@ def on_cluster(
 
 
 def _same(rows: Any) -> Any:
-    """A task whose result can be made again when a worker is lost, as scattered rows cannot."""
+    """A task whose result can be computed again when a worker is lost, as scattered rows cannot."""
     return rows
 
 
@@ -125,14 +125,14 @@ def predict(predictor: TwoTemperaturePredictor, logits: Any, groups: Any = None)
     ends = np.cumsum([0, *rows.chunks[0]]).tolist()
     known = None if groups is None else read_groups(_compute(groups), ends[-1])
     answer = dask.delayed(_in_one_thread, pure=True)
-    found = [
+    delayed = [
         answer(_answers, predictor, block, None if known is None else known.take(slice(*place)))
         for block, place in zip(rows.to_delayed().ravel(), pairwise(ends), strict=True)
     ]
     kinds = [((), np.int64), ((), np.float64), ((document.n_classes,), np.bool_), ((), np.int64)]
     columns = []
     for k, (width, dtype) in enumerate(kinds if document.answers is not None else kinds[:3]):
-        sized = zip(found, rows.chunks[0], strict=True)
+        sized = zip(delayed, rows.chunks[0], strict=True)
         parts = [array.from_delayed(one[k], (size, *width), dtype=dtype) for one, size in sized]
         columns.append(array.concatenate(parts, axis=0))
     return LazyAnswers(*columns)
@@ -212,8 +212,8 @@ class DaskEngine:
             for piece in _require_stored(source).pieces(_PIECE_BYTES)
         )
         for place, future in self._run(calls, source.n_rows, progress):
-            for some, found in future.result():
-                keep(found, slice(place.start + some.start, place.start + some.stop))
+            for some, result in future.result():
+                keep(result, slice(place.start + some.start, place.start + some.stop))
 
     def sum(
         self, source: Source, task: Task, zero: Callable[[], Arrays], n_jobs: int | None,  # noqa: ARG002
@@ -236,8 +236,8 @@ class DaskEngine:
             parts.append(future)
             if len(parts) > 1:  # two at a time, on the workers
                 parts.append(self.client.submit(_add, parts.pop(), parts.pop(), pure=False))
-        found: Arrays = parts[0].result()
-        return found
+        total: Arrays = parts[0].result()
+        return total
 
     def _run(
         self, calls: Iterator[tuple[Any, ...]], n_rows: int, progress: Progress | None
@@ -301,33 +301,33 @@ def _argument_for(shard: Shard) -> Any:
     return shard.future if isinstance(shard, RemoteShard) else shard
 
 
-def _blocks(given: Any, rows: slice | NDArray[np.int64]) -> Iterator[tuple[slice, Block]]:
+def _blocks(shard: Any, rows: slice | NDArray[np.int64]) -> Iterator[tuple[slice, Block]]:
     """The rows of a task, block by block, with their places among them."""
-    block = _read(given, rows)
+    block = _read(shard, rows)
     step = block_rows(block.shape[1])
     for first in range(0, len(block), step):
         some = block[first : first + step]
         yield slice(first, first + len(some)), some
 
 
-def _read(given: Any, rows: slice | NDArray[np.int64]) -> Block:
-    """Rows of an array, of a shard, or of either with what is made of them."""
-    if isinstance(given, tuple):
-        inner, f = given
+def _read(shard: Any, rows: slice | NDArray[np.int64]) -> Block:
+    """Rows of an array, of a shard, or of either after a function that changes them."""
+    if isinstance(shard, tuple):
+        inner, f = shard
         changed: Block = f(_read(inner, rows))
         return changed
-    return given[rows] if isinstance(given, np.ndarray) else Piece(given, rows, slice(0, 0)).read()
+    return shard[rows] if isinstance(shard, np.ndarray) else Piece(shard, rows, slice(0, 0)).read()
 
 
-def _map(given: Any, rows: slice | NDArray[np.int64], task: Task) -> list[tuple[slice, Any]]:
+def _map(shard: Any, rows: slice | NDArray[np.int64], task: Task) -> list[tuple[slice, Any]]:
     """A task of dask: what the blocks of some rows give, with their places among them."""
-    return [(place, task.at(place)(block)) for place, block in _blocks(given, rows)]
+    return [(place, task.at(place)(block)) for place, block in _blocks(shard, rows)]
 
 
-def _sum(given: Sequence[Any], rows: Sequence[Any], tasks: Sequence[Task], zero: Callable[[], Arrays]) -> Arrays:
+def _sum(shards: Sequence[Any], rows: Sequence[Any], tasks: Sequence[Task], zero: Callable[[], Arrays]) -> Arrays:
     """A task of dask: the sum over rows of several shards."""
     sums = zero()
-    for shard, some, task in zip(given, rows, tasks, strict=True):
+    for shard, some, task in zip(shards, rows, tasks, strict=True):
         for place, block in _blocks(shard, some):
             task.at(place)(block, sums)
     return sums
@@ -349,11 +349,11 @@ class RemoteShard(Shard):
     client: Any
 
     def read(self, start: int, stop: int) -> NDArray[np.floating[Any]]:
-        """Some rows, brought here."""
-        found: NDArray[np.floating[Any]] = self.client.submit(
+        """Some rows, fetched from the worker."""
+        block: NDArray[np.floating[Any]] = self.client.submit(
             lambda rows: rows[start:stop], self.future, pure=False
         ).result()
-        return found
+        return block
 
 
 def _remote_rows(

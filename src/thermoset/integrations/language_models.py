@@ -90,8 +90,8 @@ def read_logprobs(responses: Responses, options: Sequence[str]) -> OptionLogprob
     >>> tokens = [{"token": t, "logprob": p} for t, p in ((" yes", -0.7), ("Yes", -1.4), ("maybe", -3.0))]
     >>> place = {"token": " yes", "logprob": -0.7, "top_logprobs": tokens}
     >>> response = {"choices": [{"logprobs": {"content": [place]}}]}
-    >>> found = read_logprobs([response], ["yes", "no"])
-    >>> np.exp(found.logprobs).round(3), found.returned.tolist()  # e**-.7 + e**-1.4; "no" is at most e**-3
+    >>> answers = read_logprobs([response], ["yes", "no"])
+    >>> np.exp(answers.logprobs).round(3), answers.returned.tolist()  # e**-.7 + e**-1.4; "no" is at most e**-3
     (array([[0.743, 0.05 ]]), [[True, False]])
     """
     names: tuple[Any, ...] = () if isinstance(options, str) or not np.iterable(options) else tuple(options)
@@ -129,7 +129,7 @@ def read_logprobs(responses: Responses, options: Sequence[str]) -> OptionLogprob
 
 def _read_all(responses: Responses, read: Callable[[Any], T | None], missing: str) -> list[T]:
     """What `read` finds in each response; one error counts those that are bad, because labels belong to all."""
-    found: list[T] = []
+    results: list[T] = []
     models, bad = Counter[str](), dict[str, list[int]]()
     for number, response in enumerate(_responses(responses)):
         problem = _problem(response)
@@ -139,7 +139,7 @@ def _read_all(responses: Responses, read: Callable[[Any], T | None], missing: st
             except (TypeError, ValueError, LookupError, AttributeError):
                 one, problem = None, "entries of unknown types"
             if one is not None:
-                found.append(one)
+                results.append(one)
                 models[str(_get(response, "model"))] += 1
                 continue
         bad.setdefault(problem or missing, []).append(number)
@@ -147,12 +147,12 @@ def _read_all(responses: Responses, read: Callable[[Any], T | None], missing: st
         n_bad = sum(map(len, bad.values()))
         parts = "; ".join(f"{len(some):,} with {problem} (first: response {some[0]})" for problem, some in bad.items())
         raise InputError(
-            f"{n_bad:,} of {n_bad + len(found):,} responses cannot be used: {parts}. Drop them and their labels, or "
+            f"{n_bad:,} of {n_bad + len(results):,} responses cannot be used: {parts}. Drop them and their labels, or "
             "ask again.",
             row=min(some[0] for some in bad.values()),
             name="responses",
         )
-    if not found:
+    if not results:
         raise InputError("holds no response.", name="responses")
     if len(models) > 1:
         shown = ", ".join(f"{quoted(model)} ({count:,})" for model, count in models.most_common(4))
@@ -160,7 +160,7 @@ def _read_all(responses: Responses, read: Callable[[Any], T | None], missing: st
             f"come from {len(models)} models: {shown}. One calibration is for one model: keep the responses of one.",
             name="responses",
         )
-    return found
+    return results
 
 
 def _matcher(options: tuple[str, ...]) -> Callable[[str], int | None]:
@@ -174,8 +174,8 @@ def _matcher(options: tuple[str, ...]) -> Callable[[str], int | None]:
     def option_of(token: str) -> int | None:
         text = read(token)
         begun = [i for i, option in enumerate(known) if option.startswith(text)] if text else []
-        found = [i for i in begun if known[i] == text] or begun
-        return found[0] if len(found) == 1 else None
+        matches = [i for i in begun if known[i] == text] or begun
+        return matches[0] if len(matches) == 1 else None
 
     return option_of
 
@@ -188,21 +188,21 @@ def _get(holder: Any, name: str) -> Any:
     return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
 
 
-def _responses(given: Responses) -> Iterator[Any]:
+def _responses(responses: Responses) -> Iterator[Any]:
     """The responses one by one, out of a batch file's lines."""
-    if isinstance(given, str | os.PathLike):
+    if isinstance(responses, str | os.PathLike):
         try:
-            content = Path(given).read_text(encoding="utf-8")
+            content = Path(responses).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise FileFormatError(f"{given}: cannot be read ({reason(error)}).") from None
+            raise FileFormatError(f"{responses}: cannot be read ({reason(error)}).") from None
         whole = _json(content)
         lines = [line for line in content.split("\n") if line.strip()] if whole is None else [whole]
-        given = whole if isinstance(whole, list) else lines
-    elif isinstance(given, Mapping) or not isinstance(given, Iterable):
+        responses = whole if isinstance(whole, list) else lines
+    elif isinstance(responses, Mapping) or not isinstance(responses, Iterable):
         raise InputError(
-            f"must be a file or a list of responses; got {quoted(type(given).__name__)}.", name="responses"
+            f"must be a file or a list of responses; got {quoted(type(responses).__name__)}.", name="responses"
         )
-    for one in given:
+    for one in responses:
         response = _json(one) if isinstance(one, str | bytes) else one
         batch = _get(response, "response")  # {"custom_id": ..., "response": {"status_code": 200, "body": {...}}}
         yield response if batch is None else _get(batch, "body")
@@ -295,8 +295,8 @@ def from_pipeline(
     Examples
     --------
     >>> rows = [[{"label": "cat", "score": 0.75}, {"label": "dog", "score": 0.25}]]
-    >>> found = from_pipeline(rows, labels=["cat"])
-    >>> found, found.classes
+    >>> logits = from_pipeline(rows, labels=["cat"])
+    >>> logits, logits.classes
     (Logits(1 rows x 2 classes, float64, labelled, named), ('cat', 'dog'))
     """
     rows: list[list[tuple[str, float]]] = []
@@ -343,8 +343,8 @@ def from_classify(
 ) -> Logits:
     """Take responses of vLLM's `/classify`: each has the probabilities of one or more texts, in their order.
 
-    >>> found = from_classify([{"data": [{"index": 0, "label": "ok", "probs": [0.75, 0.25], "num_classes": 2}]}])
-    >>> found, np.exp(found.logits)
+    >>> rows = from_classify([{"data": [{"index": 0, "label": "ok", "probs": [0.75, 0.25], "num_classes": 2}]}])
+    >>> rows, np.exp(rows.logits)
     (Logits(1 rows x 2 classes, float64), array([[0.75, 0.25]]))
     """
 
@@ -398,7 +398,7 @@ def _ragged(rows: Any, name: str) -> list[Floats]:
         raise InputError(f"{name} must hold a list of numbers for each row; got {quoted(rows)}.") from None
     if not items:
         raise InputError(f"{name} is empty; expected a list of numbers for each row.")
-    found = []
+    arrays = []
     for row, item in enumerate(items):
         plain = isinstance(item, (str, bytes)) or not hasattr(item, "__len__")
         values = np.empty(()) if plain else one_column(item, f"{name}[{row}]")
@@ -406,5 +406,5 @@ def _ragged(rows: Any, name: str) -> list[Floats]:
             raise InputError(f"{name}[{row}] is {quoted(item)}; expected a list of numbers, one for each option.")
         if values.size == 0:
             raise InputError(f"{name}[{row}] is empty; a row needs at least one option. Drop it.")
-        found.append(np.asarray(values, dtype=np.float64))
-    return found
+        arrays.append(np.asarray(values, dtype=np.float64))
+    return arrays

@@ -128,9 +128,9 @@ class _Served:
         if not isinstance(frame, pandas.DataFrame):
             names = self._predictor.document_.classes or [f"logit_{i}" for i in range(np.shape(frame)[-1])]
             frame = pandas.DataFrame(np.asarray(frame), columns=[*names])
-        found = self._batches(frame)
-        found["size"] = found["size"].astype(np.int64)
-        return found
+        predictions = self._batches(frame)
+        predictions["size"] = predictions["size"].astype(np.int64)
+        return predictions
 
 
 def _load_pyfunc(path: str) -> _Served:

@@ -29,9 +29,9 @@ def _sums_before(array: Floats) -> Floats:
 
 
 def _in_label_order(inside: Bools, ranking: Ranking) -> Bools:
-    found = np.empty_like(inside)
-    np.put_along_axis(found, ranking.labels, inside, axis=1)
-    return found
+    sets = np.empty_like(inside)
+    np.put_along_axis(sets, ranking.labels, inside, axis=1)
+    return sets
 
 
 OPERATIONS: Any = SimpleNamespace(
@@ -81,13 +81,13 @@ class ArrayPredictor:
         program, rows = self._program, np.asarray(logits)
         if rows.ndim != 2 or rows.shape[1] != program.n_classes:
             raise InputError(f"logits must have shape (n, {program.n_classes}); got {rows.shape}.")
-        given = None if u is None else np.asarray(u, dtype=np.float64).reshape(-1, 1)
+        draws = None if u is None else np.asarray(u, dtype=np.float64).reshape(-1, 1)
         if ids is not None and program.draws:
             keys = checked_ids(ids, len(rows)).view(np.int64)[:, None]
-            given = u_of_ids(OPERATIONS, keys, program.constants["seed"])
+            draws = u_of_ids(OPERATIONS, keys, program.constants["seed"])
         codes = None if groups is None else np.asarray(groups, dtype=np.int64).reshape(-1, 1)
         with np.errstate(all="ignore"):
-            return in_blocks(partial(program.run, OPERATIONS, program.constants), np.concatenate, rows, given, codes)
+            return in_blocks(partial(program.run, OPERATIONS, program.constants), np.concatenate, rows, draws, codes)
 
 
 class NumpyInference(Inference):
@@ -105,15 +105,15 @@ class NumpyInference(Inference):
             raise InputError("engine='numpy' needs whole rows; these hold only their largest logits. Use the default.")
         groups = self.rows(data, ids, weights).groups
         keys = None if ids is None else np.array(ids, dtype=object)
-        found = [
+        parts = [
             self._answer(
                 block, ids=None if keys is None else keys[place], groups=None if groups is None else groups[place]
             )
             for place, block in data.blocks(2 * block_rows(data.n_classes))
         ]
-        if not found:
+        if not parts:
             return self._answer(np.empty((0, data.n_classes)))
-        return type(found[0])(*map(np.concatenate, zip(*found, strict=True)))
+        return type(parts[0])(*map(np.concatenate, zip(*parts, strict=True)))
 
     def sets(self, data: Logits, ids: Any = None, weights: Any = None) -> Bools:
         """Sets of all rows, (n, C)."""
@@ -133,13 +133,13 @@ class NumpyInference(Inference):
 
     def confidences(self, data: Logits) -> tuple[Ints, Floats]:
         """The likeliest label of each row, and its probability."""
-        found = self._run(data)
-        return found.label, found.confidence
+        outputs = self._run(data)
+        return outputs.label, outputs.confidence
 
     def arrays(self, data: Logits, ids: Any = None, weights: Any = None) -> PredictionArrays:
         """Label, confidence and set of each row."""
-        found = self._run(data, ids, weights)
-        return PredictionArrays(found.label, found.confidence, found.sets, getattr(found, "action", None))
+        outputs = self._run(data, ids, weights)
+        return PredictionArrays(outputs.label, outputs.confidence, outputs.sets, getattr(outputs, "action", None))
 
 
 def to_numpy(predictor: "TwoTemperaturePredictor | Document") -> ArrayPredictor:

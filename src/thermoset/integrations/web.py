@@ -30,15 +30,15 @@ def to_web(predictor: TwoTemperaturePredictor, folder: FilePath, *, runtime: Fil
     """Write a page that predicts in the browser, and return its files.
 
     Serve the folder (`python -m http.server`), open it, and drop a csv or npy file of logits on the page. It shows
-    label, confidence and set of each row, and the action where the predictor has an answer rule: the same as here, to
-    the last bit of u, because the page runs the model of `to_onnx`.
+    label, confidence and set of each row, and the action where the predictor has an answer rule: the same as in
+    Python, to the last bit of u, because the page runs the model of `to_onnx`.
 
     Parameters
     ----------
     predictor : TwoTemperaturePredictor
         A fitted predictor with a built-in score, and without thresholds by group of rows.
     folder : path
-        Where the page is written; made if it is not there.
+        Where the page is written; created if it does not exist.
     runtime : path, optional
         The unpacked npm package `onnxruntime-web`, or its `dist` folder. By default npm fetches it, once.
 
@@ -78,10 +78,10 @@ def to_web(predictor: TwoTemperaturePredictor, folder: FilePath, *, runtime: Fil
         return write_all(out, contents)
 
 
-def _runtime_files(given: FilePath | None) -> dict[str, bytes]:
+def _runtime_files(runtime: FilePath | None) -> dict[str, bytes]:
     """The three files of onnxruntime-web, from a folder, the cache, or npm."""
-    if given is not None:
-        folder = as_path(given)
+    if runtime is not None:
+        folder = as_path(runtime)
         for place in (folder, folder / "dist"):
             if all((place / name).is_file() for name in RUNTIME_FILES):
                 return {name: (place / name).read_bytes() for name in RUNTIME_FILES}

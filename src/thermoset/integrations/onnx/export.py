@@ -82,7 +82,7 @@ def to_onnx(
         The type of the input; float32 by default. With `after` it is the classifier's type.
     u : "row", "input" or "ids"
         Where u comes from: the row itself; a further input `u`, float64 (n,); or ids, by a further input `id_keys`,
-        uint64 (n,), made with `thermoset.integrations.onnx.id_keys`. A predictor that draws no u has no such input.
+        uint64 (n,), computed with `thermoset.integrations.onnx.id_keys`. A predictor that draws no u has no such input.
 
     Examples
     --------
@@ -141,18 +141,18 @@ def _model(program: Program, dtype: str, source: str, opset: int) -> ModelProto:
     if program.group_names is not None:
         inputs["groups"] = Value(graph, "groups", "int64"), ["n"]
         groups = ops.as_column(inputs["groups"][0])
-    found = program.run(ops, graph, inputs["logits"][0], u, groups)
-    for name, value in zip(program.outputs, found, strict=True):
+    values = program.run(ops, graph, inputs["logits"][0], u, groups)
+    for name, value in zip(program.outputs, values, strict=True):
         graph.name(value, name)
     shapes: dict[str, Shape] = {name: ["n"] for name in program.outputs}
     shapes["probabilities"] = shapes["sets"] = ["n", program.n_classes]
     outputs = [
         helper.make_tensor_value_info(name, TYPES[value.dtype], shapes[name])
-        for name, value in zip(program.outputs, found, strict=True)
+        for name, value in zip(program.outputs, values, strict=True)
     ]
-    given = [helper.make_tensor_value_info(name, TYPES[value.dtype], shape) for name, (value, shape) in inputs.items()]
+    infos = [helper.make_tensor_value_info(name, TYPES[value.dtype], shape) for name, (value, shape) in inputs.items()]
     nodes, constants = graph.dependencies(program.outputs)
-    body = helper.make_graph(nodes, "thermoset", given, outputs, constants)
+    body = helper.make_graph(nodes, "thermoset", infos, outputs, constants)
     domain = helper.make_opsetid("", opset)
     ir_version = helper.find_min_ir_version_for([domain])
     return helper.make_model(body, opset_imports=[domain], ir_version=ir_version)
@@ -178,9 +178,9 @@ def _describe(model: ModelProto, document: Document) -> None:
         model.producer_name, model.producer_version = "thermoset", __version__
 
 
-def _check_choice(name: str, given: object, known: tuple[str, ...]) -> None:
-    if given not in known:
-        raise InputError(f"{name} must be {', '.join(map(repr, known[:-1]))} or {known[-1]!r}; got {quoted(given)}.")
+def _check_choice(name: str, choice: object, known: tuple[str, ...]) -> None:
+    if choice not in known:
+        raise InputError(f"{name} must be {', '.join(map(repr, known[:-1]))} or {known[-1]!r}; got {quoted(choice)}.")
 
 
 # ---- a classifier in front of the predictor: finding its logits, and joining the two graphs --------------------------
@@ -218,10 +218,10 @@ class Before:
             raise InputError(f"the model cannot be joined to the predictor ({reason(error)}).") from None
 
 
-def read_before(given: FilePath | ModelProto, named: str | None, n_classes: int) -> Before:
+def read_before(classifier: FilePath | ModelProto, named: str | None, n_classes: int) -> Before:
     """Read a classifier and find its logits: the output that is named, or called so, or the only one that can be."""
     model = ModelProto()
-    model.CopyFrom(given if isinstance(given, ModelProto) else _load(as_path(given)))
+    model.CopyFrom(classifier if isinstance(classifier, ModelProto) else _load(as_path(classifier)))
     opsets = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
     if not opsets:
         raise InputError("the model in after= uses no standard operators, so nothing can be joined to it.")

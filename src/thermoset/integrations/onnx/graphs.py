@@ -60,17 +60,17 @@ class Graph(Mapping[str, Value]):
     def __init__(self, constants: Mapping[str, NDArray[Any]], prefix: str) -> None:
         self.nodes: list[NodeProto] = []
         self.initializers: dict[str, TensorProto] = {}
-        self._given, self._prefix = constants, prefix
+        self._arrays, self._prefix = constants, prefix
         self._numbers: dict[tuple[str, bytes, tuple[int, ...]], Value] = {}
 
     def __getitem__(self, name: str) -> Value:
-        return self._constant(self._given[name], name)
+        return self._constant(self._arrays[name], name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._given)
+        return iter(self._arrays)
 
     def __len__(self) -> int:
-        return len(self._given)
+        return len(self._arrays)
 
     def value_of(self, number: object, dtype: str) -> Value:
         """A value as it is, and a number as a constant of a type."""
@@ -163,8 +163,8 @@ class GraphOperations:
         return self._same("Max", array, self._number(bound))
 
     def where(self, condition: Value, yes: Value | float, no: Value | float) -> Value:
-        dtype = next((given.dtype for given in (yes, no) if isinstance(given, Value)), "float64")
-        first, second = (self._graph.value_of(given, dtype) for given in (yes, no))
+        dtype = next((operand.dtype for operand in (yes, no) if isinstance(operand, Value)), "float64")
+        first, second = (self._graph.value_of(operand, dtype) for operand in (yes, no))
         if dtype == "bool":  # ONNX Runtime has no Where of booleans
             return (condition & first) | (~condition & second)
         return self._graph.node("Where", condition, first, second, dtype=dtype)

@@ -163,7 +163,7 @@ class Program:
             total = ops.total(weighted)
             probabilities = ops.where(total > 0.0, weighted / ops.where(total > 0.0, total, 1.0), probabilities)
             label = ops.top_label(probabilities)
-        found = Outputs(
+        outputs = Outputs(
             ops.where(ops.as_row(usable), label, -1),
             ops.as_row(ops.where(usable, ops.maximum(probabilities), _NAN)),
             probabilities,
@@ -171,10 +171,10 @@ class Program:
             ops.count(sets),
         )
         if self._cut is None:
-            return found
-        most, choose = self._cut.review_above, found.sizes * 0 + 1
-        unsure = found.sizes == 0 if most is None else (found.sizes == 0) | (found.sizes > most)
-        return DecidedOutputs(*found, ops.where(ops.as_row(answered), 0, ops.where(unsure, 2, choose)))
+            return outputs
+        most, choose = self._cut.review_above, outputs.sizes * 0 + 1
+        unsure = outputs.sizes == 0 if most is None else (outputs.sizes == 0) | (outputs.sizes > most)
+        return DecidedOutputs(*outputs, ops.where(ops.as_row(answered), 0, ops.where(unsure, 2, choose)))
 
     def _correct(self, ops: Operations, constants: Named, z: Array) -> Array:
         """The corrected logits of each class: scale * log softmax(z / T0) + shift."""
@@ -239,10 +239,10 @@ def _map_confidence(confidence_map: ConfidenceMap, ops: Operations, odds: TopOdd
     """Probabilities whose top one is that of the confidence map; see `calibration.confidence`."""
     g = ops.at_most(ops.at_least(odds.g, LOWEST), HIGHEST)
     edges = (*confidence_map.knots, HIGHEST)
-    found = ops.at_most(g, edges[0]) * confidence_map.slopes[0] + confidence_map.intercept
+    log_odds = ops.at_most(g, edges[0]) * confidence_map.slopes[0] + confidence_map.intercept
     for (start, stop), slope in zip(pairwise(edges), confidence_map.slopes[1:], strict=True):
-        found = found + ops.at_least(ops.at_most(g, stop) - start, 0.0) * slope
-    confidence = 1.0 / (1.0 + ops.exp(found * -1.0))
+        log_odds = log_odds + ops.at_least(ops.at_most(g, stop) - start, 0.0) * slope
+    confidence = 1.0 / (1.0 + ops.exp(log_odds * -1.0))
     least = (1.0 + ABOVE) / (1.0 + odds.others)
     confidence = ops.where(odds.alone, 1.0, ops.where(confidence > least, confidence, least))
     return ops.where(odds.first, confidence, odds.weights * ((1.0 - confidence) / odds.others))

@@ -1,8 +1,8 @@
 """Sets at one temperature as array operations: how the scores of an engine are compared with thresholds.
 
 A score is a pair (value, tie-break), as in `kernels`; its class says how engines compute the two. Engines round
-differently, so values are compared with room for the rounding error (`band_of`): below that a label is in, above it
-out, and in between the tie-break decides, with room of its own. At low temperatures values saturate and tie-breaks
+differently, so values are compared with a margin for the rounding error (`band_of`): below that a label is in, above it
+out, and in between the tie-break decides, with a margin of its own. At low temperatures values saturate and tie-breaks
 decide nearly everything; they are logarithms of masses that underflow. But the threshold's own tie-break r is known
 beforehand: weights scaled by e**r (in steps of `_SCALE_STEP`) add up to something near 1 exactly where it matters. What
 then overflows or underflows is far from the threshold, and on the right side of it.
@@ -36,12 +36,12 @@ def band_of(score: Score, n_classes: int) -> float:
 def threshold_constants(
     thresholds: Pairs, score: Score, n_classes: int, slack: float = 1.0
 ) -> tuple[tuple[float, ...], dict[str, NDArray[Any]]]:
-    """Thresholds (1,) or (C,) as engines compare with them, with `slack` times the room that rounding needs.
+    """Thresholds (1,) or (C,) as engines compare with them, with `slack` times the margin that rounding needs.
 
     Values below `low` are in, above `high` out, and in between the tie-break decides; where `infinite`, every label is
     in, masked ones too. Tie-breaks are compared as shares of the total of masses that are scaled by e**exponent: with
-    `floor` = e**(exponent - r) and `ceiling` = e**(exponent + r), r the threshold's tie-break and its room. `here` says
-    which thresholds have theirs at an exponent. Mostly there is one exponent.
+    `floor` = e**(exponent - r) and `ceiling` = e**(exponent + r), r the threshold's tie-break and its margin. `here`
+    says which thresholds have theirs at an exponent. Mostly there is one exponent.
     """
     value, band = thresholds.real, slack * band_of(score, n_classes)
     tie = score.export_ties(value, thresholds.imag, score.offsets(n_classes))
@@ -49,14 +49,14 @@ def threshold_constants(
     limit = tie + band * np.maximum(1.0, size)
     # Logarithms may be large, and are rounded as such.
     around = band * np.maximum(1.0, np.abs(np.where(np.isfinite(value), value, 0.0))) if score.logarithmic else band
-    found: dict[str, NDArray[Any]] = {"low": value - around, "high": value + around, "infinite": infinite}
+    constants: dict[str, NDArray[Any]] = {"low": value - around, "high": value + around, "infinite": infinite}
     steps = np.where(infinite, 0.0, size // _SCALE_STEP)
     exponents = tuple((np.unique(steps) * _SCALE_STEP).tolist())
     for k, exponent in enumerate(exponents):
         with np.errstate(over="ignore"):
-            found |= {f"floor{k}": np.exp(exponent - limit), f"ceiling{k}": np.exp(exponent + limit)}
-        found[f"here{k}"] = steps * _SCALE_STEP == exponent
-    return exponents, found
+            constants |= {f"floor{k}": np.exp(exponent - limit), f"ceiling{k}": np.exp(exponent + limit)}
+        constants[f"here{k}"] = steps * _SCALE_STEP == exponent
+    return exponents, constants
 
 
 class EngineRows(NamedTuple):
@@ -134,18 +134,18 @@ class SetProgram:
         slack: float = 1.0,
         name: str = "sets",
     ) -> None:
-        self._exponents, found = threshold_constants(thresholds, score, n_classes, slack)
-        found |= {"inverse_temperature": np.array([1.0 / temperature]), "offset": score.offsets(n_classes)}
+        self._exponents, constants = threshold_constants(thresholds, score, n_classes, slack)
+        constants |= {"inverse_temperature": np.array([1.0 / temperature]), "offset": score.offsets(n_classes)}
         self._score, self._n_classes, self._keep_top, self._name = score, n_classes, keep_top, name
-        self._by_class, self._offsets = len(thresholds) > 1, bool(found["offset"].any())
-        self._some_infinite = bool(found["infinite"].any())
+        self._by_class, self._offsets = len(thresholds) > 1, bool(constants["offset"].any())
+        self._some_infinite = bool(constants["infinite"].any())
         unused = [] if score.export_values else ["low", "high"]
         unused += [] if self._some_infinite else ["infinite"]
         unused += [] if self._offsets else ["offset"]
         unused += [] if len(self._exponents) > 1 else ["here0"]
         by_rank = score.export_arrays(n_classes)
         self._by_rank = tuple(by_rank)
-        self.constants = {f"{name}_{part}": array for part, array in found.items() if part not in unused} | by_rank
+        self.constants = {f"{name}_{part}": array for part, array in constants.items() if part not in unused} | by_rank
 
     def run(self, ops: Operations, constants: Named, batch: Batch) -> Array:
         """Sets (n, C) in the order of labels."""
@@ -178,7 +178,7 @@ class SetProgram:
 
     def _within(self, ops: Operations, constants: Named, rows: EngineRows, batch: Batch) -> Array:
         """Whether each label's tie-break is at most the threshold's, each at the scale that resolves it."""
-        found: Array = None
+        result: Array = None
         for k, exponent in enumerate(self._exponents):
             weights = rows.weights if exponent == 0.0 else ops.exp(ops.at_most(rows.gaps + exponent, _HEAVIEST))
             bounds = {bound: self._of_label(ops, constants, f"{bound}{k}", batch) for bound in ("floor", "ceiling")}
@@ -187,8 +187,8 @@ class SetProgram:
             within = compare(ops, rows, weights, bounds)
             if len(self._exponents) > 1:
                 within = within & self._of_label(ops, constants, f"here{k}", batch)
-            found = within if found is None else found | within
-        return found
+            result = within if result is None else result | within
+        return result
 
     def _of_label(self, ops: Operations, constants: Named, name: str, batch: Batch) -> Array:
         """A constant of the thresholds for each label: as it is, that of the row's group, or in the order of ranks."""

@@ -180,8 +180,8 @@ class CrossSets:
         below = np.zeros(by_model[0].logits.shape, dtype=np.int64)
         for scores, data in zip(self.scores, by_model, strict=True):
             own = self.scoring
-            found = score_matrix(data, own.score, own.temperature, own.randomness(None, len(data), ids))
-            below += np.searchsorted(scores, found, side="left")
+            matrix = score_matrix(data, own.score, own.temperature, own.randomness(None, len(data), ids))
+            below += np.searchsorted(scores, matrix, side="left")
         return below < self.rank
 
 
@@ -330,7 +330,7 @@ def fit_cross(settings: "SetClassifier", rows: TrainingRows, ids: Any) -> Fitted
     recipe = Recipe.of(_predictor(settings), **other)
     if ids is not None:
         checked_ids(ids, len(rows.y))
-    # Plain folds: the theorem wants them drawn without a look at the labels.
+    # Plain folds: the theorem wants them drawn without looking at the labels.
     folds = folds_of(settings.cv, rows, recipe.random_state, stratified=False)
     estimator = rows.fit(settings.estimator)
     models = fold_models(settings.estimator, rows, folds, settings.n_jobs)

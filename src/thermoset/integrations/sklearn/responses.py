@@ -72,10 +72,10 @@ class Reader(NamedTuple):
         return Scored(self.data(values).labelled(labels), zero)
 
 
-def respond(estimator: Any, X: Any, asked: str) -> Response:
+def respond(estimator: Any, X: Any, method: str) -> Response:
     """Scores of rows by the method that was asked for, or by the first that "auto" finds."""
     classes, refused = _classes(estimator), ""
-    for name in RESPONSES if asked == "auto" else (asked,):
+    for name in RESPONSES if method == "auto" else (method,):
         # Scores of pairs of classes have for three classes as many columns as classes.
         pairs = name == "decision_function" and len(classes) > 2 and _scores_pairs(estimator)
         if not hasattr(estimator, name) or pairs:
@@ -86,7 +86,7 @@ def respond(estimator: Any, X: Any, asked: str) -> Response:
         if values is not None:
             return Response(name, values, classes)
         refused = f" {name} gave shape {np.shape(raw)} for {len(classes)} classes."
-    wanted = f"{RESPONSES[0]}, {RESPONSES[1]} or {RESPONSES[2]}" if asked == "auto" else asked
+    wanted = f"{RESPONSES[0]}, {RESPONSES[1]} or {RESPONSES[2]}" if method == "auto" else method
     raise InputError(
         f"{type(estimator).__name__} must have {wanted} with one column per class, but does not.{refused} Pass a "
         "classifier that gives a score for every class."
@@ -137,17 +137,17 @@ def _as_columns(name: str, values: Values, n_classes: int) -> Values | None:
 
 def label_columns(y: object, classes: NDArray[Any], hint: str = "") -> NDArray[np.int64]:
     """The column of each label; `hint` says what to do about labels that have none."""
-    given = column_or_1d(y, warn=True).tolist()
+    labels = column_or_1d(y, warn=True).tolist()
     column = {label: i for i, label in enumerate(classes.tolist())}
-    found = np.array([column.get(label, -1) for label in given], dtype=np.int64)
-    unknown = np.flatnonzero(found < 0)
+    columns = np.array([column.get(label, -1) for label in labels], dtype=np.int64)
+    unknown = np.flatnonzero(columns < 0)
     if unknown.size:
         row = int(unknown[0])
         shown = ", ".join(map(quoted, classes.tolist()[:5])) + (", ..." if len(classes) > 5 else "")
         raise InputError(
-            f"is {quoted(given[row])}, which is not one of the {len(classes)} classes of the estimator "
+            f"is {quoted(labels[row])}, which is not one of the {len(classes)} classes of the estimator "
             f"({shown}); {unknown.size} such row(s). {hint or 'Drop them, or fit the estimator on all classes.'}",
             row=row,
             name="y",
         )
-    return found
+    return columns

@@ -63,12 +63,12 @@ class SetModule(nn.Module):  # type: ignore[misc]
                 f"logits must have shape (n, {self._program.n_classes}): one column per class that the predictor was "
                 f"fitted on, in the same order; got {tuple(logits.shape)}."
             )
-        given, of_rows = None if u is None else u.to(torch.float64).reshape(-1, 1), self._places(logits, groups)
+        draws, of_rows = None if u is None else u.to(torch.float64).reshape(-1, 1), self._places(logits, groups)
         # What depends on the numbers, or on where they are, a trace cannot follow.
         traced = torch.compiler.is_compiling() or torch.compiler.is_exporting() or torch.jit.is_tracing()
         if traced or logits.device.type != "cpu":
-            return self._run(TensorOperations(), logits, given, of_rows)
-        return in_blocks(partial(self._run, TensorOperations(eager=True)), torch.cat, logits, given, of_rows)
+            return self._run(TensorOperations(), logits, draws, of_rows)
+        return in_blocks(partial(self._run, TensorOperations(eager=True)), torch.cat, logits, draws, of_rows)
 
     def _places(self, logits: Tensor, groups: Tensor | None) -> Tensor | None:
         """The groups of rows as the program takes them, (n, 1)."""
@@ -131,8 +131,8 @@ class _Named(nn.Module):  # type: ignore[misc]
 
     def forward(self, logits: Tensor, groups: Tensor | None = None) -> dict[str, Tensor]:
         """Answer for logits (n, C), of rows of groups (n,) where thresholds are by group."""
-        found: dict[str, Tensor] = self.module(logits, groups=groups)._asdict()
-        return found
+        outputs: dict[str, Tensor] = self.module(logits, groups=groups)._asdict()
+        return outputs
 
 
 def save_torch(predictor: TwoTemperaturePredictor, path: FilePath, *, dtype: str = "float32") -> None:
@@ -150,9 +150,9 @@ def save_torch(predictor: TwoTemperaturePredictor, path: FilePath, *, dtype: str
         raise InputError(f"dtype must be a floating type of torch such as 'float32'; got {quoted(dtype)}.")
     example = torch.zeros(2, predictor.document_.n_classes, dtype=kind)
     rows = {0: torch.export.Dim("n")}
-    given = (example, torch.zeros(2, dtype=torch.int64)) if by_group else (example,)
+    arguments = (example, torch.zeros(2, dtype=torch.int64)) if by_group else (example,)
     shapes = {"logits": rows, "groups": rows} if by_group else {"logits": rows}
-    exported = torch.export.export(module, given, dynamic_shapes=shapes)
+    exported = torch.export.export(module, arguments, dynamic_shapes=shapes)
     content = io.BytesIO()
     torch.export.save(exported, content)
     with errors_about(target, "written"), write_whole(target) as stream:
