@@ -181,9 +181,9 @@ def margins_figure(data: "Logits", temperature: float, alpha: float) -> Figure:
     ['scores at T = 1', 'scores at T = 1.5']
     """
     fig, panels = figure(2)
-    found = margins(data)
+    row_margins = margins(data)
     for ax, t, colour in zip(panels, (1.0, temperature), COLOURS, strict=False):
-        ordered = found[score_order(data, temperature=t)]
+        ordered = row_margins[score_order(data, temperature=t)]
         plot_by_score(ordered, ax=ax, ylabel="margin $\\Delta z$", quantile=1 - alpha, colour=colour)
         ax.set_title(f"scores at T = {t:.4g}", loc="left")
     _legend(panels[0], "upper left")
@@ -203,10 +203,10 @@ def last_index_figure(data: "Logits", alpha: float, temperatures: Sequence[float
     fig, panels = figure(len(temperatures))
     order = score_order(data)
     for ax, t, colour in zip(panels, temperatures, COLOURS, strict=False):
-        found = last_index(data, t)[order]
-        plot_by_score(found, ax=ax, ylabel="last index $s_T$", quantile=1 - alpha, colour=colour)
+        indices = last_index(data, t)[order]
+        plot_by_score(indices, ax=ax, ylabel="last index $s_T$", quantile=1 - alpha, colour=colour)
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.set_title(f"T = {t:g}: $s_T$ = 1 for {np.mean(found == 1):.0%} of the rows", loc="left")
+        ax.set_title(f"T = {t:g}: $s_T$ = 1 for {np.mean(indices == 1):.0%} of the rows", loc="left")
     _legend(panels[0], "center right")
     return fig
 
@@ -227,8 +227,8 @@ def share_figure(data: "Logits", ends: tuple[float, float], explanation: Explana
     marks = theory
     if explanation is not None:
         peak = explanation.peaks["aps"]
-        found = {**theory, **({} if peak.at_edge else {"APS peak": peak.temperature})}
-        marks = dict(sorted(found.items(), key=lambda mark: mark[1]))  # the first is named on its left
+        temperatures = {**theory, **({} if peak.at_edge else {"APS peak": peak.temperature})}
+        marks = dict(sorted(temperatures.items(), key=lambda mark: mark[1]))  # the first is named on its left
         title = f"{METRICS['avg_size'].title} (u drawn)"
         plot_sweep(explanation.curves, "avg_size", ax=panels[1], ylabel=title, marks=marks)
         panels[1].legend(frameon=False, loc="center right")
