@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 _PAPER_CLASSES = (10, 100, 1000)
-_ROOM = 1.12  # above the highest curve, for the names of marks
+_HEADROOM = 1.12  # above the highest curve, for the names of marks
 _SIGNS = 40  # temperatures at which signs are counted
 _RUN = 101  # rows of a running median
 
@@ -132,7 +132,7 @@ def plot_size_slopes(found: SizeSlopes, *, ax: "Axes") -> "Axes":
     ax.set(
         xlabel="temperature T",
         ylabel=f"change of {METRICS['avg_size'].title} per unit of T",
-        ylim=(0, _ROOM * largest or 1),
+        ylim=(0, _HEADROOM * largest or 1),
     )
     return ax
 
@@ -152,7 +152,7 @@ def plot_class_gap(found: ClassCoverage, limit: RankLimit, *, ax: "Axes") -> "Ax
     if 0 < best < len(found.gap) - 1:
         mark_temperatures(ax, {f"T = {found.temperature[best]:.2g}": float(found.temperature[best])})
     largest = max(*found.gap.tolist(), limit.gap, 0.0)
-    ax.set(xlabel="temperature T", ylabel="class gap (root mean square)", ylim=(0, _ROOM * largest or 1))
+    ax.set(xlabel="temperature T", ylabel="class gap (root mean square)", ylim=(0, _HEADROOM * largest or 1))
     return ax
 
 
