@@ -213,10 +213,10 @@ def minimise(logs: Floats, labels: Ints, penalty: Penalty, steps: int = 100) -> 
         b, w = x[:classes], x[classes:]
         return log_probs((rows @ w.reshape(classes, classes).T if whole else rows * w) + b)
 
-    def look(x: Floats) -> tuple[float, Floats]:
-        found = apply(x, logs)
-        residual = np.exp(found)
-        loss = -found[row, labels].sum()
+    def objective(x: Floats) -> tuple[float, Floats]:
+        new_logs = apply(x, logs)
+        residual = np.exp(new_logs)
+        loss = -new_logs[row, labels].sum()
         residual[row, labels] -= 1
         b, w = x[:classes], x[classes:]
         if whole:
@@ -230,7 +230,7 @@ def minimise(logs: Floats, labels: Ints, penalty: Penalty, steps: int = 100) -> 
         return value / n, np.concatenate([residual.sum(axis=0) + penalty.shift * b, slope.ravel()]) / n
 
     start = np.concatenate([np.zeros(classes), (np.eye(classes) if whole else np.ones(classes)).ravel()])
-    x = minimize(look, start, jac=True, method="L-BFGS-B", options={"maxiter": steps}).x
+    x = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": steps}).x
     return partial(apply, x)
 
 
@@ -246,8 +246,8 @@ def of_classes(*penalties: Penalty) -> Fit:
             def loss(penalty: Penalty) -> float:
                 total = 0.0
                 for k in range(3):
-                    found = minimise(logs[fold != k], labels[fold != k], penalty, 40)(logs[fold == k])
-                    total -= found[np.arange(len(found)), labels[fold == k]].sum()
+                    log_p = minimise(logs[fold != k], labels[fold != k], penalty, 40)(logs[fold == k])
+                    total -= log_p[np.arange(len(log_p)), labels[fold == k]].sum()
                 return float(total)
 
             best = min(penalties, key=loss)
@@ -298,7 +298,7 @@ def measure(judged: Judged, labels: Ints) -> tuple[float, ...]:
 
 def compare(logits: Floats, labels: Ints, n: int, draws: int, names: tuple[str, ...]) -> dict[str, Floats]:
     """Means over draws of what is measured and of the seconds a fit takes, for each calibrator."""
-    found: dict[str, list[tuple[float, ...]]] = {name: [] for name in names}
+    results: dict[str, list[tuple[float, ...]]] = {name: [] for name in names}
     for draw in range(draws):
         rows = np.random.default_rng(draw).permutation(len(labels))
         known, fresh = rows[:n], rows[n : n + MOST_JUDGED]
@@ -306,8 +306,8 @@ def compare(logits: Floats, labels: Ints, n: int, draws: int, names: tuple[str, 
             start = time.perf_counter()
             predict = CALIBRATORS[name](logits[known], labels[known], draw)
             seconds = time.perf_counter() - start
-            found[name].append((*measure(predict(logits[fresh]), labels[fresh]), seconds))
-    return {name: np.nanmean(np.array(values), axis=0) for name, values in found.items()}
+            results[name].append((*measure(predict(logits[fresh]), labels[fresh]), seconds))
+    return {name: np.nanmean(np.array(values), axis=0) for name, values in results.items()}
 
 
 def sources(folder: Path | None) -> Iterator[tuple[str, Floats, Ints]]:

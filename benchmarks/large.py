@@ -117,8 +117,8 @@ def larger(_: Settings) -> Table:
     return Table(f"Tune and predict, {rows * _WIDTH * 4 / 1e9:.0f} GB of float32", lines, unit="ms")
 
 
-def _parts(found: dict[str, float]) -> str:
-    return f"fit {found['fit']:.0f} s, predict {found['predict']:.0f} s"
+def _parts(seconds: dict[str, float]) -> str:
+    return f"fit {seconds['fit']:.0f} s, predict {seconds['predict']:.0f} s"
 
 
 def cluster(_: Settings) -> Table:
@@ -127,10 +127,10 @@ def cluster(_: Settings) -> Table:
     with tempfile.TemporaryDirectory() as folder:
         for i in range(4):
             _write_shard(Path(folder), rows // 4, classes, f"part-{i}", seed=i)
-        found = from_child("benchmarks.large", "cluster", folder)
+        measured = from_child("benchmarks.large", "cluster", folder)
     lines = [
-        Line("in memory, 2 threads", found["here"]),
-        Line("dask, 2 processes", found["there"], target=Target("<=", 1.4, "yardstick"), note="the same bits"),
+        Line("in memory, 2 threads", measured["in_memory"]),
+        Line("dask, 2 processes", measured["on_workers"], target=Target("<=", 1.4, "yardstick"), note="the same bits"),
     ]
     return Table(f"Sweep of {rows:,} × {classes:,}, 48 temperatures, 3 scores, {_SWEEP['trials']} trials", lines)
 
@@ -140,11 +140,11 @@ def vocabulary(_: Settings) -> Table:
     rows, classes = _VOCABULARY
     with tempfile.TemporaryDirectory() as folder:
         _write_shard(Path(folder), rows, classes, signal=4.6)
-        found = from_child("benchmarks.large", "vocabulary", folder)
+        measured = from_child("benchmarks.large", "vocabulary", folder)
     lines = [
-        Line("numpy.sort of the rows", found["sort"]),
-        Line("answers", found["predict"], target=Target("<=", 3, "yardstick")),
-        Line("fit", found["fit"], note=f"peak resident memory {found['peak'] / 1e9:.2f} GB, the rows take 1"),
+        Line("numpy.sort of the rows", measured["sort"]),
+        Line("answers", measured["predict"], target=Target("<=", 3, "yardstick")),
+        Line("fit", measured["fit"], note=f"peak resident memory {measured['peak'] / 1e9:.2f} GB, the rows take 1"),
     ]
     return Table(f"A vocabulary, {rows:,} × {classes:,} float32", lines)
 
@@ -219,12 +219,12 @@ def _task_cluster(folder: str) -> dict[str, float]:
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as workers, Client(workers) as client:
         ts.sweep(on_cluster(stored.take(slice(0, 4000)), client=client), trials=2)  # compiles in the workers
         contenders = {
-            "here": lambda: ts.sweep(data, **_SWEEP),
-            "there": lambda: ts.sweep(on_cluster(stored, client=client), **_SWEEP),
+            "in_memory": lambda: ts.sweep(data, **_SWEEP),
+            "on_workers": lambda: ts.sweep(on_cluster(stored, client=client), **_SWEEP),
         }
         timings = best_of(contenders, 2)
-    here, there = (timing.result.trial_values.tobytes() for timing in timings.values())
-    if here != there:
+    in_memory, on_workers = (timing.result.trial_values.tobytes() for timing in timings.values())
+    if in_memory != on_workers:
         raise SystemExit("workers gave a different result")
     return {name: timing.seconds or np.nan for name, timing in timings.items()}
 

@@ -80,7 +80,7 @@ def sets_of(name: str, calibration: ts.Logits, conformal: ts.Logits, fresh: ts.L
 
 def measure(data: ts.Logits, splits: int) -> dict[str, Floats]:
     """Metrics (splits, metrics) of every kind."""
-    found: dict[str, list[list[float]]] = {name: [] for name in KINDS}
+    results: dict[str, list[list[float]]] = {name: [] for name in KINDS}
     for split in range(splits):
         rows = np.random.default_rng((1, split)).permutation(len(data))
         quarter = len(data) // 4
@@ -88,8 +88,8 @@ def measure(data: ts.Logits, splits: int) -> dict[str, Floats]:
         calibration, conformal, fresh = (data.take(np.sort(part)) for part in parts)
         for name in KINDS:
             sets = sets_of(name, calibration, conformal, fresh)
-            found[name].append([METRICS[metric](sets, fresh.labels, ALPHA) for metric in METRIC_NAMES])
-    return {name: np.array(values) for name, values in found.items()}
+            results[name].append([METRICS[metric](sets, fresh.labels, ALPHA) for metric in METRIC_NAMES])
+    return {name: np.array(values) for name, values in results.items()}
 
 
 def main(splits: int) -> None:

@@ -88,8 +88,8 @@ def _torch_sets(torch: Any, probs: Any, truth: Any, n: int, penalty: float | Non
     return scores[rest] <= threshold, truth[rest]
 
 
-def _by_class(found: tuple[Any, Any], truth: Any) -> None:
-    inside, labels = (np.asarray(one) for one in found)
+def _by_class(result: tuple[Any, Any], truth: Any) -> None:
+    inside, labels = (np.asarray(one) for one in result)
     _count(inside.sum(axis=1), inside[np.arange(len(labels)), labels], labels, int(truth.max()) + 1)
 
 

@@ -42,7 +42,7 @@ Clock = Callable[[], float]
 
 _PATIENCE = 10.0  # a contender that has used this many seconds is not called again
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-_BLOCK = 1_000  # rows made at once, so that making the rows needs little memory beside the result
+_BLOCK = 1_000  # rows made at once, so that making the rows needs little memory beyond the result
 _CONFUSED = 10  # classes of a row that resemble its subject
 
 
@@ -86,7 +86,7 @@ def why_missing(error: object) -> str:
 
 
 def use_threads(threads: int) -> None:
-    """Give every library so many threads; called before any of them is imported, which is when they look."""
+    """Give every library so many threads; called before any of them is imported, which is when they read it."""
     for variable in ("THERMOSET_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = str(threads)
 

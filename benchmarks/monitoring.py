@@ -52,7 +52,7 @@ def drop(settings: Settings, n: int) -> Table:  # noqa: ARG001
         Line(f"best single bet in hindsight, test at {level}", best, _STREAMS, note="started at row 1"),
         _line(f"thermoset, test at {level}", crossed, Target("<=", 1.5, "yardstick")),
         _line(f"weekly p-value < {level} / {weeks} weeks", _late(_weekly(hits, n, level / weeks))),
-        *(_line(f"{name}, test at {level}", _late(found)) for name, found in _peers(streams, 1 / level)),
+        *(_line(f"{name}, test at {level}", _late(alarms)) for name, alarms in _peers(streams, 1 / level)),
         Line(f"best single bet in hindsight, detector, run length {_RUN_LENGTH:,}", best_detector, _STREAMS),
         _line(
             f"thermoset, detector, run length {_RUN_LENGTH:,}",
@@ -91,22 +91,22 @@ def slide(settings: Settings) -> Table:  # noqa: ARG001
     return Table(title, lines, unit="week")
 
 
-def _line(what: str, found: Any, target: Target | None = None, note: str = "") -> Line:
+def _line(what: str, delays: Any, target: Target | None = None, note: str = "") -> Line:
     """The median; how many streams had no alarm is in the note."""
-    values = np.asarray(found, dtype=np.float64)
+    values = np.asarray(delays, dtype=np.float64)
     never, middle = int(np.isinf(values).sum()), float(np.median(values))
     notes = [*([note] if note else []), *([f"no alarm in {never} of {len(values)} streams"] if never else [])]
     return Line(what, middle if math.isfinite(middle) else None, len(values), target, "; ".join(notes))
 
 
-def _late(found: Any) -> NDArray[np.float64]:
+def _late(alarms: Any) -> NDArray[np.float64]:
     """Rows from the drop to the alarm; one before it is a false one, and counts as no delay."""
-    return np.maximum(np.asarray(found, dtype=np.float64) - _AT, 0)
+    return np.maximum(np.asarray(alarms, dtype=np.float64) - _AT, 0)
 
 
 def _best(each: Any) -> float:
     """The smallest median delay."""
-    return min(float(np.median(_late(found))) for found in each)
+    return min(float(np.median(_late(alarms))) for alarms in each)
 
 
 def _rank(n: int) -> int:
@@ -155,12 +155,12 @@ def _single_detectors(hits: Hits, rank: int, n: int) -> Iterator[list[float]]:
     none, track = np.zeros(0), Track(np.empty(hits.shape[1]), np.empty(hits.shape[1], dtype=bool))
     for r in _ODDS:
         bets = CoverageBets(float(rank), float(n + 1 - rank), none, none, np.array([r]))
-        found = []
+        alarms = []
         for row in hits:
             wealth = Wealth(none, np.full(1, NO_WEALTH), np.full(1, NO_WEALTH), 0.0)
             bet_on_hits(row, np.zeros(2, dtype=np.int64), bets, wealth, math.log(_RUN_LENGTH), track)
-            found.append(_after_drop(np.flatnonzero(track.alarm) + 1))
-        yield found
+            alarms.append(_after_drop(np.flatnonzero(track.alarm) + 1))
+        yield alarms
 
 
 def _weekly(hits: Hits, n: int, level: float) -> NDArray[np.float64]:
@@ -173,11 +173,11 @@ def _weekly(hits: Hits, n: int, level: float) -> NDArray[np.float64]:
 
 def _lower_tail(hits: NDArray[np.int64], rows: NDArray[np.int64], n: int) -> NDArray[np.float64]:
     """P(so few hits or fewer) of each week by the law of n conformal rows."""
-    rank, found = _rank(n), np.empty(hits.shape)
+    rank, tails = _rank(n), np.empty(hits.shape)
     for week, m in enumerate(rows.tolist()):
         tail = np.cumsum(betabinom(m, rank, n + 1 - rank).pmf(np.arange(m + 1)))
-        found[:, week] = tail[hits[:, week]]
-    return found
+        tails[:, week] = tail[hits[:, week]]
+    return tails
 
 
 def _peers(streams: list[Stream], bar: float) -> Iterator[tuple[str, list[float]]]:
@@ -211,12 +211,12 @@ def _hit_p_values(stream: Stream, v: NDArray[np.float64]) -> NDArray[np.float64]
 
 
 def _score_p_values(stream: Stream, v: NDArray[np.float64]) -> NDArray[np.float64]:
-    known, found = stream.conformal.tolist(), np.empty(len(v))
+    known, p_values = stream.conformal.tolist(), np.empty(len(v))
     for t, score in enumerate(stream.scores.tolist()):
         place = bisect.bisect(known, score)
-        found[t] = (len(known) - place + v[t]) / (len(known) + 1)
+        p_values[t] = (len(known) - place + v[t]) / (len(known) + 1)
         known.insert(place, score)
-    return found
+    return p_values
 
 
 _Crossing = Callable[[NDArray[np.float64], float], float]
@@ -229,8 +229,8 @@ def _crepes() -> dict[str, _Crossing]:
         return {}
 
     def crossing(martingale: Any, p: NDArray[np.float64], bar: float) -> float:
-        found = martingale.apply(p, c=bar)
-        return found + 1 if found < len(p) else _NEVER
+        step = martingale.apply(p, c=bar)
+        return step + 1 if step < len(p) else _NEVER
 
     kinds = ("SimpleJumper", "SleeperStayer")
     return {f"crepes {kind}": partial(crossing, getattr(martingales, kind)()) for kind in kinds}

@@ -17,17 +17,17 @@ _PAGE = Path(__file__).parents[1] / "docs" / "speed.md"
 
 def between(text: str, name: str) -> str:
     """What stands between the comments of that name."""
-    found = _pattern(name).search(text)
-    if found is None:
+    match = _pattern(name).search(text)
+    if match is None:
         raise ValueError(f"the page has no part between <!-- {name}: written by ... --> and <!-- end of {name} -->")
-    return found[2]
+    return match[2]
 
 
 def write_between(path: Path, name: str, text: str) -> None:
     """Replace it, and leave the rest alone."""
     page = path.read_text(encoding="utf-8")
     between(page, name)
-    path.write_text(_pattern(name).sub(lambda found: found[1] + text + found[3], page), encoding="utf-8")
+    path.write_text(_pattern(name).sub(lambda match: match[1] + text + match[3], page), encoding="utf-8")
 
 
 def _pattern(name: str) -> re.Pattern[str]:
@@ -157,27 +157,27 @@ def table(measured: Mapping[str, Any]) -> str:
     return "\n".join(["| job | compared with | measured |", "|---|---|---|", *lines, "", _where(measured)]) + "\n"
 
 
-def _shown_value(row: Row, found: Mapping[str, Any]) -> str:
-    line = _line(found, row.line)
-    value, base = line["value"], _line(found, row.base)["value"] if row.base else None
+def _shown_value(row: Row, benchmark: Mapping[str, Any]) -> str:
+    line = _line(benchmark, row.line)
+    value, base = line["value"], _line(benchmark, row.base)["value"] if row.base else None
     ratio = value / base if base else float("nan")
     return row.shown.format(
-        value=_amount(value, found["unit"]),
+        value=_amount(value, benchmark["unit"]),
         times=f"{_digits(ratio)} times",
         faster=f"{_digits(1 / ratio)} times as fast" if base else "",
-        more=f"{_amount(value - (base or 0), found['unit'])} more",
+        more=f"{_amount(value - (base or 0), benchmark['unit'])} more",
         note=line["note"],
     )
 
 
-def _line(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _line(benchmark: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """The line of that name, or the first that begins with it."""
-    lines: list[dict[str, Any]] = found["lines"]
+    lines: list[dict[str, Any]] = benchmark["lines"]
     named = [line for line in lines if line["what"] == name] or [
         line for line in lines if line["what"].startswith(name)
     ]
     if not named:
-        raise ValueError(f"{found['title']!r} has no line that begins with {name!r}; name another one in pages.py")
+        raise ValueError(f"{benchmark['title']!r} has no line that begins with {name!r}; name another one in pages.py")
     return named[0]
 
 
@@ -196,6 +196,6 @@ def _where(measured: Mapping[str, Any]) -> str:
         f"{machine['cores']} cores, {machine['threads']} threads, Python {machine['python']}, "
         f"NumPy {machine['versions']['numpy']}"
         + (f", load average {machine['load']:g} at the start" if machine.get("load") else "")
-        for machine in (found["machine"] for found in measured.values())
+        for machine in (benchmark["machine"] for benchmark in measured.values())
     )
     return "Measured on: " + "; ".join(said) + "."

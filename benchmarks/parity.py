@@ -42,9 +42,9 @@ def parity(settings: Settings) -> Table:  # noqa: ARG001 - the files have the si
             recipe = _RECIPES[turn % len(_RECIPES)] | {"method": method, "grouping": grouping}
             predictor = predictor_at(temperature, rows[conformal], labels[conformal], **recipe)
             for engine, run in ENGINES.items():
-                found = compared(predictor, rows, run(predictor, rows)["sets"])
-                differing[engine] += found.differing
-                unexplained[engine] += found.unexplained
+                comparison = compared(predictor, rows, run(predictor, rows)["sets"])
+                differing[engine] += comparison.differing
+                unexplained[engine] += comparison.unexplained
         for engine in ENGINES:
             note = f"of {len(cases) * len(logits):,} sets in {len(cases)} settings; {differing[engine]} within rounding"
             target = Target("<=", 0, "value")

@@ -68,8 +68,8 @@ def sweep(settings: Settings) -> Table:
     timings = best_of(contenders, settings.repeats)
     seconds = {name: timing.seconds or np.nan for name, timing in timings.items()}
     yardstick = seconds["softmax"] * len(_GRID) / _SOFTMAXES
-    found: ts.Sweep = timings["100 trials"].result
-    sizes = "sizes at T = 1: " + ", ".join(f"{m} {found.curve('avg_size', m)[5]:.1f}" for m in found.methods)
+    result: ts.Sweep = timings["100 trials"].result
+    sizes = "sizes at T = 1: " + ", ".join(f"{m} {result.curve('avg_size', m)[5]:.1f}" for m in result.methods)
     trials = f"100 trials are {seconds['100 trials'] / seconds['1 trial']:.2f} times one (target 3)"
     alphas = f"{seconds['10 alphas'] / seconds['100 trials']:.2f} times one alpha (target 2.5)"
     return Table(
@@ -337,10 +337,10 @@ def study(settings: Settings) -> Table:
     for (rows, classes), limit in ((_STUDIED, 60), ((settings.rows, settings.classes), 600)):
         with tempfile.TemporaryDirectory() as folder:
             ts.save(Path(folder) / "generated.npz", _generated(rows, classes))
-            found = from_child("benchmarks.sweeps", folder)
-        name, note = f"{rows:,} × {classes:,}", f"peak {found['peak'] / 1e9:.2f} GB"
-        lines.append(Line(f"one sweep, {name}", found["sweep"]))
-        lines.append(Line(f"study, {name}", found["study"], target=Target("<=", limit, "value"), note=note))
+            measured = from_child("benchmarks.sweeps", folder)
+        name, note = f"{rows:,} × {classes:,}", f"peak {measured['peak'] / 1e9:.2f} GB"
+        lines.append(Line(f"one sweep, {name}", measured["sweep"]))
+        lines.append(Line(f"study, {name}", measured["study"], target=Target("<=", limit, "value"), note=note))
     return Table("Study of one file, whole process", lines)
 
 

@@ -17,22 +17,22 @@ from thermoset.cli.tune import demo
 from thermoset.datasets import load_glyphs
 from thermoset.paper.theory import explain
 
-WIDTH, ROOM = 1280, 12
+WIDTH, PADDING = 1280, 12
 """Of the picture of the report, in pixels, and what is left below its last chart."""
 
 
 def report_picture(page: Path, out: Path) -> None:
     """The report from its top to the charts of the alternatives."""
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
         raise SystemExit("Chromium is not installed; tools/chromium.sh installs it")
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         opened = browser.new_page(viewport={"width": WIDTH, "height": 900})
         opened.goto(page.resolve().as_uri())
         opened.wait_for_selector("html[data-drawn]")
         end = opened.locator("#instead .grid2").first.evaluate("e => e.getBoundingClientRect().bottom + scrollY")
-        clip = {"x": 0, "y": 0, "width": WIDTH, "height": end + ROOM}
+        clip = {"x": 0, "y": 0, "width": WIDTH, "height": end + PADDING}
         opened.screenshot(path=out / "report.png", full_page=True, clip=clip)
         browser.close()
 
@@ -49,8 +49,8 @@ def demo_pictures(out: Path) -> None:
 def theory_pictures(out: Path) -> None:
     """The bounds, and what moves sizes on the bundled data."""
     plots.bound_figure().savefig(out / "theory-bound.png", dpi=90)
-    found = explain(load_glyphs().logits, temperatures=np.arange(0.3, 5.1, 0.2), trials=20)
-    plots.slopes_figure(found).savefig(out / "theory-slopes.png", dpi=90)
+    explanation = explain(load_glyphs().logits, temperatures=np.arange(0.3, 5.1, 0.2), trials=20)
+    plots.slopes_figure(explanation).savefig(out / "theory-slopes.png", dpi=90)
 
 
 if __name__ == "__main__":

@@ -80,10 +80,10 @@ class Fault:
 
 def changed(node: ast.expr, **fields: object) -> ast.expr:
     """A copy of an expression with other fields."""
-    found = copy.deepcopy(node)
+    copied = copy.deepcopy(node)
     for name, value in fields.items():
-        setattr(found, name, value)
-    return found
+        setattr(copied, name, value)
+    return copied
 
 
 def faults_at(node: ast.AST) -> Iterator[tuple[str, ast.expr, ast.expr]]:
@@ -126,21 +126,24 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
 
 def find_faults(root: Path) -> dict[str, list[Fault]]:
     """Every fault there could be, by kind."""
-    found: dict[str, list[Fault]] = {}
+    faults: dict[str, list[Fault]] = {}
     for path in sorted((root / "src/thermoset").rglob("*.py")):
         place = path.relative_to(root / "src/thermoset")
         if not LEFT_OUT.intersection(place.with_suffix("").parts):
             for node in walk(ast.parse(path.read_text())):
                 for kind, where, instead in faults_at(node):
-                    found.setdefault(kind, []).append(Fault(kind, path.relative_to(root), where, instead))
-    return found
+                    faults.setdefault(kind, []).append(Fault(kind, path.relative_to(root), where, instead))
+    return faults
 
 
 def own_tests(root: Path, path: Path) -> list[str]:
-    """The tests named after the package of a file: a folder, or files at the top."""
-    package = path.relative_to("src/thermoset").with_suffix("").parts[0]
-    tests = root / "tests"
-    return [str(found) for found in (tests / package, *sorted(tests.glob(f"test_{package}*.py"))) if found.exists()]
+    """The tests named after the package of a file: a folder, or files at the top; else those of modules at the top."""
+    place = path.relative_to("src/thermoset").with_suffix("")
+    package, tests = place.parts[0], root / "tests"
+    named = [test for test in (tests / package, *sorted(tests.glob(f"test_{package}*.py"))) if test.exists()]
+    if not named and len(place.parts) == 1:
+        named = [tests / "core"]
+    return [str(test) for test in named]
 
 
 def fails(root: Path, tests: list[str], minutes: float, environment: dict[str, str]) -> bool:
@@ -164,8 +167,8 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=10, help="limit of each run of tests")
-    asked = parser.parse_args()
-    rng, caught, survivors = random.Random(asked.seed), 0, []  # noqa: S311
+    arguments = parser.parse_args()
+    rng, caught, survivors = random.Random(arguments.seed), 0, []  # noqa: S311
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
         root = Path(folder) / "project"
         shutil.copytree(
@@ -174,14 +177,14 @@ def main() -> None:
         # Kernels are kept from fault to fault: Numba compiles again what stands in a file that has changed.
         environment = os.environ | {"PYTHONPATH": str(root / "src"), "NUMBA_CACHE_DIR": f"{folder}/kernels"}
         possible = find_faults(root)
-        for place in range(1, asked.faults + 1):
+        for place in range(1, arguments.faults + 1):
             fault = rng.choice(possible[rng.choice(sorted(possible))])
             source, began = (root / fault.path).read_text(), time.monotonic()
             (root / fault.path).write_text(fault.planted(source))
             own = own_tests(root, fault.path)
-            by = "its own tests" if own and fails(root, own, asked.minutes, environment) else ""
+            by = "its own tests" if own and fails(root, own, arguments.minutes, environment) else ""
             everything = ["tests"], ["--doctest-modules", "src"]
-            if not by and any(fails(root, tests, asked.minutes, environment) for tests in everything):
+            if not by and any(fails(root, tests, arguments.minutes, environment) for tests in everything):
                 by = "make test"
             (root / fault.path).write_text(source)
             caught += bool(by)
@@ -190,7 +193,7 @@ def main() -> None:
             seconds = time.monotonic() - began
             end = f"caught by {by}" if by else "SURVIVED"
             print(f"{place:3} {fault.path}:{fault.node.lineno} {fault.kind}: {end} ({seconds:.0f} s)", flush=True)
-    print(f"\n{caught} of {asked.faults} faults were caught.", *survivors, sep="\n\n")
+    print(f"\n{caught} of {arguments.faults} faults were caught.", *survivors, sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -86,8 +86,8 @@ def _submodules(module: str) -> list[str]:
 def packages() -> dict[str, list[str]]:
     """The public packages and, of each, the modules whose names are on its page."""
     stub = _tree("thermoset", ".pyi") or ast.Module()
-    found = [full for full in _imported(stub, "thermoset").values() if full.count(".") == 1 and _tree(full)]
-    parts = {full: [part for part in (full, *_submodules(full)) if exported(part)] for full in found}
+    names = [full for full in _imported(stub, "thermoset").values() if full.count(".") == 1 and _tree(full)]
+    parts = {full: [part for part in (full, *_submodules(full)) if exported(part)] for full in names}
     return {
         full: kept
         for full, some in parts.items()
@@ -113,16 +113,16 @@ def reference() -> dict[str, str]:
             placed |= dict.fromkeys(names, page)
             lines += [f"::: {full}\n    options:\n      heading_level: 3" for full in names]
         pages[page] = "\n\n".join(lines) + "\n"
-    here = f"{FOLDER}/index.md"
+    index = f"{FOLDER}/index.md"
     rest = [full for full in dict.fromkeys(top.values()) if full not in placed]
-    placed |= dict.fromkeys(rest, here)
+    placed |= dict.fromkeys(rest, index)
     names = [
-        f"- [`ts.{name}`]({Path(placed[full]).name}#{full})" if placed[full] != here else f"- [`ts.{name}`](#{full})"
+        f"- [`ts.{name}`]({Path(placed[full]).name}#{full})" if placed[full] != index else f"- [`ts.{name}`](#{full})"
         for name, full in sorted(top.items(), key=lambda item: item[0].lower())
     ]
-    found = [Path(page) for page in pages]
-    submodules = [f"- [`{page.stem}`]({page.name}): {_summary(f'thermoset.{page.stem}')}" for page in found]
-    pages[here] = "\n\n".join(
+    paths = [Path(page) for page in pages]
+    submodules = [f"- [`{page.stem}`]({page.name}): {_summary(f'thermoset.{page.stem}')}" for page in paths]
+    pages[index] = "\n\n".join(
         [
             "# Python reference",
             "`import thermoset as ts`. Names and packages load when they are first used.",

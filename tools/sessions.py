@@ -82,30 +82,30 @@ class DiffersError(AssertionError):
 
 def blocks(page: str) -> list[Block]:
     """The blocks of a page that this runs or must be told not to run."""
-    found, reason, needs = [], "", ()
+    result, reason, needs = [], "", ()
     for part in _PART.finditer(page):
         if part["mark"] == "not run":
             reason = part["said"].strip()
         elif part["mark"] == "needs":
             needs = tuple(re.split(r"[ ,]+", part["said"].strip()))
         elif part["mark"] == "given":
-            found.append(Block("python", part["said"], part.start("said"), "", needs))
+            result.append(Block("python", part["said"], part.start("said"), "", needs))
         else:
             if part["kind"] in {"python", "console"}:
-                found.append(Block(part["kind"], part["text"], part.start("text"), reason, needs))
+                result.append(Block(part["kind"], part["text"], part.start("text"), reason, needs))
             reason, needs = "", ()
-    return found
+    return result
 
 
 def lines(session: str) -> list[Line]:
     """The commands of a session, with continued lines joined and comments taken off."""
-    starts = [found.start() for found in re.finditer(r"^\$ ", session, flags=re.MULTILINE)]
-    found = []
+    starts = [match.start() for match in re.finditer(r"^\$ ", session, flags=re.MULTILINE)]
+    commands = []
     for start, end in zip(starts, [*starts[1:], len(session)], strict=True):
         whole = re.compile(r"\$ (?:.*\\\n)*.*\n").match(session, start)
         command = whole[0][2:].replace("\\\n", " ")
-        found.append(Line(re.sub(r"\s+# .*", "", command).strip(), session[whole.end() : end], whole.end()))
-    return found
+        commands.append(Line(re.sub(r"\s+# .*", "", command).strip(), session[whole.end() : end], whole.end()))
+    return commands
 
 
 def fill(folder: Path) -> None:
@@ -153,8 +153,8 @@ def _in_process(arguments: list[str]) -> Ran:
     return Ran(out.getvalue() + err.getvalue().replace(COMPILING, ""), code)
 
 
-def _in_shell(command: str, given: str = "") -> Ran:
-    done = subprocess.run(command, shell=True, input=given, capture_output=True, text=True, check=False)  # noqa: S602
+def _in_shell(command: str, stdin: str = "") -> Ran:
+    done = subprocess.run(command, shell=True, input=stdin, capture_output=True, text=True, check=False)  # noqa: S602
     return Ran(done.stdout + done.stderr, done.returncode)
 
 
@@ -189,9 +189,9 @@ def run_line(command: str, shown: str) -> Ran | None:
 
 def _run_session(session: str) -> str:
     """Run it; the session with the output of today, where that differs from what is shown."""
-    made, done = "", 0
+    updated, done = "", 0
     for line in lines(session):
-        made += session[done : line.start]
+        updated += session[done : line.start]
         done = line.start + len(line.shown)
         ran = run_line(line.command, line.shown)
         same = ran is None or doctest.OutputChecker().check_output(line.shown, ran.output, MATCH)
@@ -199,14 +199,14 @@ def _run_session(session: str) -> str:
             if ran.code:
                 raise DiffersError(f"`{line.command}` ended with exit code {ran.code}: {ran.output}")
             same = True
-        made += line.shown if same else re.sub(" +$", "", ran.output, flags=re.MULTILINE)
-    return made + session[done:]
+        updated += line.shown if same else re.sub(" +$", "", ran.output, flags=re.MULTILINE)
+    return updated + session[done:]
 
 
 def run_page(page: Path, folder: Path) -> str:
     """Run a page in a folder that `fill` has filled; the page with the output of today."""
     text, names = page.read_text(encoding="utf-8"), {"__name__": page.stem}
-    made, done = "", 0
+    updated, done = "", 0
     with contextlib.chdir(folder):
         for block in blocks(text):
             if block.reason:
@@ -218,9 +218,9 @@ def run_page(page: Path, folder: Path) -> str:
                 line = text.count("\n", 0, block.start)
                 exec(compile("\n" * line + block.text, str(page), "exec"), names)  # noqa: S102 (ours)
                 continue
-            made += text[done : block.start] + _run_session(block.text)
+            updated += text[done : block.start] + _run_session(block.text)
             done = block.start + len(block.text)
-    return made + text[done:]
+    return updated + text[done:]
 
 
 def main() -> None:
@@ -231,9 +231,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as filled, tempfile.TemporaryDirectory() as folder:
             fill(Path(filled))
             shutil.copytree(filled, folder, dirs_exist_ok=True)
-            made = run_page(page.resolve(), Path(folder))
-        if made != page.read_text(encoding="utf-8"):
-            page.write_text(made, encoding="utf-8")
+            updated = run_page(page.resolve(), Path(folder))
+        if updated != page.read_text(encoding="utf-8"):
+            page.write_text(updated, encoding="utf-8")
             print(f"rewrote {page}")
 
 

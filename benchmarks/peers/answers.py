@@ -60,11 +60,11 @@ def answered(plan: Plan, files: dict[str, ts.Logits]) -> Iterator[Result]:
         broken = dict.fromkeys(shares, 0.0)
         for name, rows in populations.items():
             drawn = np.random.default_rng(11)
-            for library, found in _of_draws(
+            for library, answered_rows in _of_draws(
                 rows, [drawn.integers(len(rows.right), size=n) for _ in range(plan.answer_draws)], error
             ):
-                wrong = [one.any() and np.mean(~rows.right[one]) > float(error) for one in found]
-                shares[library][name] = float(np.mean([one.mean() for one in found]))
+                wrong = [one.any() and np.mean(~rows.right[one]) > float(error) for one in answered_rows]
+                shares[library][name] = float(np.mean([one.mean() for one in answered_rows]))
                 broken[library] = max(broken[library], float(np.mean(wrong)))
         for library, of_file in shares.items():
             share = float(np.mean(list(of_file.values())))
@@ -94,8 +94,8 @@ def _rule(rows: _Population, some: NDArray[np.int64], error: str) -> Bools:
     first, rest = np.split(some, [_first(some)])
     risk = 1 / (1 + np.exp(rows.scaled[first]))
     delta = 1 - Fraction(CONFIDENCE)
-    found = propose(rows.scaled[first], rows.right[first], risk, TRUST, Fraction(error), delta, len(rest), 0)
-    claim = prove(found, rows.scaled[rest], rows.right[rest], error, CONFIDENCE)
+    proposal = propose(rows.scaled[first], rows.right[first], risk, TRUST, Fraction(error), delta, len(rest), 0)
+    claim = prove(proposal, rows.scaled[rest], rows.right[rest], error, CONFIDENCE)
     return np.asarray(claim.met & (rows.scaled >= claim.threshold))
 
 

@@ -74,11 +74,11 @@ def sets(plan: Plan) -> Iterator[Result]:
             yield Result(name, f"{method} sets", timing.seconds, details, timing.missing)
 
 
-def _compared(found: NDArray[np.bool_], ours: NDArray[np.bool_], labels: NDArray[np.int64]) -> dict[str, float]:
+def _compared(theirs: NDArray[np.bool_], ours: NDArray[np.bool_], labels: NDArray[np.int64]) -> dict[str, float]:
     return {
-        "coverage": float(found[np.arange(len(labels)), labels].mean()),
-        "size": float(found.sum(axis=1).mean()),
-        "different rows": int((found != ours).any(axis=1).sum()),
+        "coverage": float(theirs[np.arange(len(labels)), labels].mean()),
+        "size": float(theirs.sum(axis=1).mean()),
+        "different rows": int((theirs != ours).any(axis=1).sum()),
     }
 
 
@@ -145,8 +145,8 @@ def coverages(plan: Plan) -> Iterator[Result]:
             for temperature in plan.temperatures:
                 rows = logits / np.float32(temperature), labels
                 job = f"{method} at T = {temperature:g}"
-                found = _attempt(lambda build=build, rows=rows: _coverage(plan, build, rows))
-                yield _result(name, job, found, "coverage")
+                coverage = _attempt(lambda build=build, rows=rows: _coverage(plan, build, rows))
+                yield _result(name, job, coverage, "coverage")
 
 
 def _coverage(plan: Plan, build: Callable[[Rows, float], Model], rows: Rows) -> dict[str, float]:
@@ -156,9 +156,9 @@ def _coverage(plan: Plan, build: Callable[[Rows, float], Model], rows: Rows) -> 
         order = np.random.default_rng(split).permutation(len(labels))
         some, rest = order[:n], order[n : 2 * n]
         model = build((logits[some], labels[some]), ALPHA)
-        found = _as_sets(model.predict(model.prepare(logits[rest])), logits.shape[1])
-        hits += found[np.arange(n), labels[rest]].mean()
-        sizes += found.sum(axis=1).mean()
+        predicted = _as_sets(model.predict(model.prepare(logits[rest])), logits.shape[1])
+        hits += predicted[np.arange(n), labels[rest]].mean()
+        sizes += predicted.sum(axis=1).mean()
     return {"coverage": float(hits / plan.splits), "size": float(sizes / plan.splits)}
 
 
@@ -166,9 +166,9 @@ def confidences(plan: Plan) -> Iterator[Result]:
     """ECE and log-loss of "the predicted label is right" on fresh rows, means over files, and seconds to fit."""
     files = [(np.asarray(data.logits, np.float32), data.require_labels("peers")) for data in data_files().values()]
     for name, build in CONFIDENCES.items():
-        found = _attempt(lambda build=build: _judged_confidence(plan, build, files))
+        values = _attempt(lambda build=build: _judged_confidence(plan, build, files))
         for job in ("ECE", "log-loss", "confidence"):
-            yield _result(name, job, found if isinstance(found, Exception) else {job: found[job]}, job)
+            yield _result(name, job, values if isinstance(values, Exception) else {job: values[job]}, job)
 
 
 def _judged_confidence(
@@ -197,11 +197,11 @@ def _calibration_errors(confidence: NDArray[np.float64], right: NDArray[np.bool_
 
 def reviews(plan: Plan) -> Iterator[Result]:
     """Shares answered with a certified error, and what is left on average over all limits and numbers of rows."""
-    found = list(answered(plan, data_files()))
-    yield from found
+    results = list(answered(plan, data_files()))
+    yield from results
     cells = {cell_job(*cell) for cell in plan.answer_cells}
-    for library in dict.fromkeys(one.library for one in found):
-        shares = [one.value or 0.0 for one in found if one.library == library and one.job in cells]
+    for library in dict.fromkeys(one.library for one in results):
+        shares = [one.value or 0.0 for one in results if one.library == library and one.job in cells]
         yield Result(library, "reviewed", 1 - float(np.mean(shares)))
 
 
@@ -224,8 +224,8 @@ def sweeps(plan: Plan) -> Iterator[Result]:
 def installations(_: Plan) -> Iterator[Result]:
     """Bytes of a package with its dependencies, and its lines of Python."""
     for name, (package, module, extras) in _PACKAGES.items():
-        found = _attempt(lambda package=package, module=module, extras=extras: _installed(package, module, extras))
-        yield _result(name, "installed", found, "bytes")
+        sizes = _attempt(lambda package=package, module=module, extras=extras: _installed(package, module, extras))
+        yield _result(name, "installed", sizes, "bytes")
         lines = _attempt(lambda module=module: {"lines": _lines(_folder(module))})
         yield _result(name, "lines", lines, "lines")
 
@@ -348,8 +348,8 @@ def _attempt(build: Callable[[], Any]) -> Any:
         return error
 
 
-def _result(library: str, job: str, found: dict[str, float] | Exception, value: str) -> Result:
+def _result(library: str, job: str, numbers: dict[str, float] | Exception, value: str) -> Result:
     """A record of several numbers, of which one is the result; or why there are none."""
-    if isinstance(found, Exception):
-        return Result(library, job, None, missing=why_missing(found))
-    return Result(library, job, found[value], {name: number for name, number in found.items() if name != value})
+    if isinstance(numbers, Exception):
+        return Result(library, job, None, missing=why_missing(numbers))
+    return Result(library, job, numbers[value], {name: number for name, number in numbers.items() if name != value})

@@ -167,9 +167,9 @@ def _confidences(results: Sequence[Result]) -> str:
 def _sets(results: Sequence[Result], score: str, title: str) -> str:
     rows = []
     for one in of_job(results, f"{score} sets"):
-        found = one.details
-        shown = [f"{found['coverage']:.4f}", f"{found['size']:.2f}"] if one.value else ["", ""]
-        same = "–" if one.library == OURS or not one.value else f"{found['different rows']:,.0f}"
+        details = one.details
+        shown = [f"{details['coverage']:.4f}", f"{details['size']:.2f}"] if one.value else ["", ""]
+        same = "–" if one.library == OURS or not one.value else f"{details['different rows']:,.0f}"
         rows.append([one.library, *_took(results, one), *shown, same])
     return _table([title, "seconds", "ratio", "coverage", "labels in a set", "sets that differ from thermoset's"], rows)
 

@@ -47,13 +47,13 @@ def plot_choice(
     >>> plot_choice(predictor.choice_, "size", ax=ax, marks={"T = 1": 1.0}).get_ylabel()
     'labels in a set'
     """
-    found, at, (look,) = choice.curve, choice.outlook, score_looks([choice.setting.method.name])
-    t, values = np.array(found.temperatures), getattr(found, curve)
+    estimates, at, (look,) = choice.curve, choice.outlook, score_looks([choice.setting.method.name])
+    t, values = np.array(estimates.temperatures), getattr(estimates, curve)
     if values is None:
         raise InputError("the class gap of this choice is not known: its sets have no closed form, or own thresholds.")
     ax.plot(t, values, color=look.colour, linewidth=1.8)
     if curve == "size":
-        reach = 1.96 * np.array(found.size_error)
+        reach = 1.96 * np.array(estimates.size_error)
         ax.fill_between(t, values - reach, values + reach, color=look.colour, alpha=0.2, linewidth=0)
     value, ends = (at.size, at.size_ends) if curve == "size" else (at.class_gap, at.class_gap_ends)
     if value is not None:

@@ -121,9 +121,9 @@ def plot_sweep(
 
     >>> import numpy as np, thermoset as ts
     >>> rng = np.random.default_rng(0)
-    >>> found = ts.sweep(rng.normal(size=(400, 3)), rng.integers(0, 3, 400), [0.5, 1, 2], ["aps"], trials=3)
+    >>> curves = ts.sweep(rng.normal(size=(400, 3)), rng.integers(0, 3, 400), [0.5, 1, 2], ["aps"], trials=3)
     >>> _, (ax,) = figure(1)
-    >>> plot_sweep(found, "avg_size", ax=ax).get_legend_handles_labels()[1]
+    >>> plot_sweep(curves, "avg_size", ax=ax).get_legend_handles_labels()[1]
     ['APS']
     >>> ax.get_ylabel()
     'AvgSize'
@@ -171,9 +171,9 @@ def plot_size_gap(
 
     >>> import numpy as np, thermoset as ts
     >>> rng = np.random.default_rng(0)
-    >>> found = ts.sweep(rng.normal(size=(400, 3)), rng.integers(0, 3, 400), [0.5, 1, 2], ["aps"], trials=3)
+    >>> curves = ts.sweep(rng.normal(size=(400, 3)), rng.integers(0, 3, 400), [0.5, 1, 2], ["aps"], trials=3)
     >>> _, (ax,) = figure(1)
-    >>> plot_size_gap(found, ax=ax, chosen=1.0).get_xlabel()
+    >>> plot_size_gap(curves, ax=ax, chosen=1.0).get_xlabel()
     'AvgSize'
     """
     hollow = sweep.settings.get("grouping") is not None
@@ -219,9 +219,9 @@ def plot_class_coverage(table: CoverageTable, *, ax: "Axes") -> "Axes":
     >>> from thermoset.monitor.check import check
     >>> from thermoset.monitor.promise import Promise
     >>> sets = np.eye(2, dtype=bool)[[0] * 90 + [1] * 10]  # {0} for 90 rows, {1} for 10
-    >>> found = check(sets, np.where(sets, 0.9, 0.1), labels=[0] * 100, promise=Promise(0.1, [999]))
+    >>> result = check(sets, np.where(sets, 0.9, 0.1), labels=[0] * 100, promise=Promise(0.1, [999]))
     >>> _, (ax,) = figure(1)
-    >>> plot_class_coverage(found.classes, ax=ax).get_ylabel()
+    >>> plot_class_coverage(result.classes, ax=ax).get_ylabel()
     'coverage'
     """
     present = np.flatnonzero(table.rows)
@@ -259,8 +259,8 @@ def sweep_figure(sweep: Sweep) -> Figure:
 
     >>> import numpy as np, thermoset as ts
     >>> rng = np.random.default_rng(0)
-    >>> found = ts.sweep(rng.normal(size=(400, 3)), rng.integers(0, 3, 400), [0.5, 1, 2], ["aps"], trials=3)
-    >>> [ax.get_ylabel() for ax in sweep_figure(found).axes]
+    >>> curves = ts.sweep(rng.normal(size=(400, 3)), rng.integers(0, 3, 400), [0.5, 1, 2], ["aps"], trials=3)
+    >>> [ax.get_ylabel() for ax in sweep_figure(curves).axes]
     ['AvgSize', 'TopCovGap', 'AvgCovGap', 'threshold']
     """
     shown = [metric for metric in _SWEEP_PANELS if metric in sweep.metrics]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 _PAPER_CLASSES = (10, 100, 1000)
-_ROOM = 1.12  # above the highest curve, for the names of marks
+_HEADROOM = 1.12  # above the highest curve, for the names of marks
 _SIGNS = 40  # temperatures at which signs are counted
 _RUN = 101  # rows of a running median
 
@@ -132,7 +132,7 @@ def plot_size_slopes(found: SizeSlopes, *, ax: "Axes") -> "Axes":
     ax.set(
         xlabel="temperature T",
         ylabel=f"change of {METRICS['avg_size'].title} per unit of T",
-        ylim=(0, _ROOM * largest or 1),
+        ylim=(0, _HEADROOM * largest or 1),
     )
     return ax
 
@@ -152,7 +152,7 @@ def plot_class_gap(found: ClassCoverage, limit: RankLimit, *, ax: "Axes") -> "Ax
     if 0 < best < len(found.gap) - 1:
         mark_temperatures(ax, {f"T = {found.temperature[best]:.2g}": float(found.temperature[best])})
     largest = max(*found.gap.tolist(), limit.gap, 0.0)
-    ax.set(xlabel="temperature T", ylabel="class gap (root mean square)", ylim=(0, _ROOM * largest or 1))
+    ax.set(xlabel="temperature T", ylabel="class gap (root mean square)", ylim=(0, _HEADROOM * largest or 1))
     return ax
 
 
@@ -181,9 +181,9 @@ def margins_figure(data: "Logits", temperature: float, alpha: float) -> Figure:
     ['scores at T = 1', 'scores at T = 1.5']
     """
     fig, panels = figure(2)
-    found = margins(data)
+    row_margins = margins(data)
     for ax, t, colour in zip(panels, (1.0, temperature), COLOURS, strict=False):
-        ordered = found[score_order(data, temperature=t)]
+        ordered = row_margins[score_order(data, temperature=t)]
         plot_by_score(ordered, ax=ax, ylabel="margin $\\Delta z$", quantile=1 - alpha, colour=colour)
         ax.set_title(f"scores at T = {t:.4g}", loc="left")
     _legend(panels[0], "upper left")
@@ -203,10 +203,10 @@ def last_index_figure(data: "Logits", alpha: float, temperatures: Sequence[float
     fig, panels = figure(len(temperatures))
     order = score_order(data)
     for ax, t, colour in zip(panels, temperatures, COLOURS, strict=False):
-        found = last_index(data, t)[order]
-        plot_by_score(found, ax=ax, ylabel="last index $s_T$", quantile=1 - alpha, colour=colour)
+        indices = last_index(data, t)[order]
+        plot_by_score(indices, ax=ax, ylabel="last index $s_T$", quantile=1 - alpha, colour=colour)
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.set_title(f"T = {t:g}: $s_T$ = 1 for {np.mean(found == 1):.0%} of the rows", loc="left")
+        ax.set_title(f"T = {t:g}: $s_T$ = 1 for {np.mean(indices == 1):.0%} of the rows", loc="left")
     _legend(panels[0], "center right")
     return fig
 
@@ -227,8 +227,8 @@ def share_figure(data: "Logits", ends: tuple[float, float], explanation: Explana
     marks = theory
     if explanation is not None:
         peak = explanation.peaks["aps"]
-        found = {**theory, **({} if peak.at_edge else {"APS peak": peak.temperature})}
-        marks = dict(sorted(found.items(), key=lambda mark: mark[1]))  # the first is named on its left
+        temperatures = {**theory, **({} if peak.at_edge else {"APS peak": peak.temperature})}
+        marks = dict(sorted(temperatures.items(), key=lambda mark: mark[1]))  # the first is named on its left
         title = f"{METRICS['avg_size'].title} (u drawn)"
         plot_sweep(explanation.curves, "avg_size", ax=panels[1], ylabel=title, marks=marks)
         panels[1].legend(frameon=False, loc="center right")

@@ -62,22 +62,22 @@ class Roles:
     compared: Ints
 
 
-def roles_of(data: Logits, made: Document, split_by: Any = None) -> Roles:
+def roles_of(data: Logits, document: Document, split_by: Any = None) -> Roles:
     """Find out whether the predictor was made from these rows, and give every row its role.
 
     All rows that it was made from are split as then: the calibration rows judge, the conformal rows are the reference.
     Rows that set the threshold are refused otherwise. Rows that are new to it, and calibration rows, all judge, and are
     halved at random for the comparison of temperatures.
     """
-    matched, seen = find_leakage(made, data), fingerprint(data)
-    if (split := find_split(data, made, split_by)) is not None:
+    matched, seen = find_leakage(document, data), fingerprint(data)
+    if (split := find_split(data, document, split_by)) is not None:
         return Roles(seen, "calibration", split[0], split[1], split[0])
     if matched.conformal.leaked:
         raise InputError(
             f"{matched.sentence}, and coverage on rows that set the threshold shows nothing. Pass fresh labelled rows, "
             "or all rows that the predictor was fitted on, in the same order and with the same split_by."
         )
-    reference, compared = split_indices(len(data), 0.5, random_state=made.recipe.random_state)
+    reference, compared = split_indices(len(data), 0.5, random_state=document.recipe.random_state)
     origin: Literal["fresh", "calibration"] = "calibration" if matched.calibration.leaked else "fresh"
     return Roles(seen, origin, np.arange(len(data)), reference, compared)
 
@@ -129,13 +129,13 @@ def build_report(
     ('fresh', 500, 500)
     """
     require_fitted(predictor)
-    made = predictor.document_
-    if made.shift is not None:
+    document = predictor.document_
+    if document.shift is not None:
         raise InputError(
             "a report needs a predictor for the class shares it was fitted on; this one was adapted to a label shift. "
             "Report on the original predictor, and use check on labelled target rows for this one."
         )
-    if made.is_weighted:
+    if document.is_weighted:
         raise InputError(
             "a report needs a predictor without weights; the conformal rows of this one have weights. Report on the "
             "predictor without weights, and use check on labelled target rows for this one."
@@ -144,24 +144,24 @@ def build_report(
     all_labels = data.require_labels("a report")
     if len(data) < _LEAST_ROWS:
         raise InputError(f"a report needs at least {_LEAST_ROWS} labelled rows; got {len(data)}. Add rows.")
-    roles = roles_of(data, made, split_by)
+    roles = roles_of(data, document, split_by)
     judged = data if len(roles.judged) == len(data) else data.take(roles.judged)
     judged_labels = judged.require_labels("a report")
     reference, compared = data.take(roles.reference), data.take(roles.compared)
-    alphas, rows_of_class = _alphas(made, len(reference)), np.bincount(all_labels, minlength=data.n_classes)
+    alphas, rows_of_class = _alphas(document, len(reference)), np.bincount(all_labels, minlength=data.n_classes)
     evaluated = np.ceil(rows_of_class * (1 - _CONFORMAL_PART)).astype(np.int64)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         known = predictor._inference
-        curves, conditional = _sweeps(known.correct(data), made, alphas, trials, progress)
+        curves, conditional = _sweeps(known.correct(data), document, alphas, trials, progress)
         # Not `predictor.check`, which refuses calibration rows: the page says that it is they who judge.
         sets, check = predictor.predict_set(judged), check_rows(known, judged, judged_labels)
-        grid = (curves if made.grouping is None else conditional).temperatures.tolist()
+        grid = (curves if document.grouping is None else conditional).temperatures.tolist()
         rows, u = known.correct(reference), known.drawn_before(reference, None)
-        models = dict(zip(grid, fitted_at(ConformalClassifier.of(made.recipe), grid, rows, u=u), strict=True))
+        models = dict(zip(grid, fitted_at(ConformalClassifier.of(document.recipe), grid, rows, u=u), strict=True))
         return Report(
             name=name,
-            document=made,
+            document=document,
             origin=roles.origin,
             rows=len(judged),
             reference_rows=len(reference),
@@ -189,23 +189,28 @@ def _part(progress: Progress | None, start: float, end: float) -> Progress | Non
     return lambda done, total: progress(round(100 * (start + (end - start) * done / total)), 100)
 
 
-def _alphas(made: Document, n_reference: int) -> tuple[float, ...]:
+def _alphas(document: Document, n_reference: int) -> tuple[float, ...]:
     """Levels of the slider: the predictor's, and common ones that the rows can tell."""
     common = [alpha for alpha in _MORE_ALPHAS if 2 * rows_needed(alpha) <= n_reference]
-    return tuple(sorted({float(exact_level(made.recipe.alpha)), *common}))
+    return tuple(sorted({float(exact_level(document.recipe.alpha)), *common}))
 
 
 def _sweeps(
-    data: Logits, made: Document, alphas: tuple[float, ...], trials: int, progress: Progress | None
+    data: Logits, document: Document, alphas: tuple[float, ...], trials: int, progress: Progress | None
 ) -> tuple[Sweep, Sweep]:
     """Curves with global thresholds by method, the predictor's first, and with thresholds by class."""
-    recipe, kind = made.recipe, made.recipe.grouping
-    marks = [1.0, made.temperature, made.temperature_sets, *([] if made.choice.peak is None else [made.choice.peak])]
+    recipe, kind = document.recipe, document.recipe.grouping
+    marks = [
+        1.0,
+        document.temperature,
+        document.temperature_sets,
+        *([] if document.choice.peak is None else [document.choice.peak]),
+    ]
     # Next to other sets, thresholds by class are shown at the marked temperatures and at the predictor's level only.
-    grid = np.unique(marks if kind is None else [*default_grid(made.temperature, coarse=True), *marks])
+    grid = np.unique(marks if kind is None else [*default_grid(document.temperature, coarse=True), *marks])
     affordable = _BY_CLASS_CELLS // (data.n_rows * data.n_classes * len(grid))
     curves: dict[str, Any] = {
-        "temperatures": np.unique([*default_grid(made.temperature), *marks]),
+        "temperatures": np.unique([*default_grid(document.temperature), *marks]),
         "methods": [recipe.score, *(SCORES[name] for name in ("lac", "aps", "raps") if SCORES[name] != recipe.score)],
         "alphas": alphas,
         "trials": trials,
@@ -219,15 +224,15 @@ def _sweeps(
         "grouping": kind or "class",
         "progress": _part(progress, 0.7 if kind is None else 0.2, 0.9),
     }
-    found = []
-    for asked, is_own in ((curves, kind is None), (conditional, kind is not None)):
+    sweeps = []
+    for options, is_own in ((curves, kind is None), (conditional, kind is not None)):
         with warnings.catch_warnings():
             # Both have much the same to warn of; the page notes what it is about the predictor's own kind of sets.
             warnings.simplefilter("always" if is_own else "ignore")
-            found.append(
+            sweeps.append(
                 sweep(
                     data,
-                    **asked,
+                    **options,
                     calibration_fraction=0,
                     cp_fraction=_CONFORMAL_PART,
                     random_state=recipe.random_state,
@@ -235,7 +240,7 @@ def _sweeps(
                     allow_empty=recipe.allow_empty,
                 )
             )
-    return found[0], found[1]
+    return sweeps[0], sweeps[1]
 
 
 def _risk(known: Inference, judged: Logits) -> tuple[RiskPoint, ...]:
@@ -262,7 +267,7 @@ def _calibration(name: str, softmax: CalibratedSoftmax, judged: Logits) -> Relia
     confidence, loss = softmax.confidence_and_loss(judged)
     right = top_labels(judged) == labels
     squares, bins = 0.0, no_bins(judged.n_classes, N_BINS)
-    for start in range(0, len(judged), _BLOCK):  # all probabilities at once would take more room than the logits
+    for start in range(0, len(judged), _BLOCK):  # all probabilities at once would take more memory than the logits
         part, truth = judged.take(slice(start, start + _BLOCK)), labels[start : start + _BLOCK]
         probs = softmax.of_block(part.logits)
         squares += len(part) * brier_score(probs, truth)
@@ -319,18 +324,18 @@ def _movements(
 
     At T-hat the sets are the predictor's own, also where T = 1 or T* is the same temperature.
     """
-    made, known = predictor.document_, predictor._inference
+    document, known = predictor.document_, predictor._inference
     rows, u = known.correct(compared), known.drawn_before(compared, None)
 
     def sizes_at(temperature: float) -> Ints:
-        own = temperature == made.temperature_sets
+        own = temperature == document.temperature_sets
         return predictor.set_sizes(compared) if own else models[temperature].set_sizes(rows, u=u)
 
-    before, found = sizes_at(1.0), []
-    for name, temperature in (("T*", made.temperature), ("T-hat", made.temperature_sets)):
+    before, movements = sizes_at(1.0), []
+    for name, temperature in (("T*", document.temperature), ("T-hat", document.temperature_sets)):
         change = np.sign(sizes_at(temperature) - before)
-        found.append(Movement(name, temperature, *(int(np.count_nonzero(change == sign)) for sign in (1, 0, -1))))
-    return tuple(found)
+        movements.append(Movement(name, temperature, *(int(np.count_nonzero(change == sign)) for sign in (1, 0, -1))))
+    return tuple(movements)
 
 
 def pick_examples(sizes: Ints, allowed: Ints, count: int) -> Ints:
@@ -355,12 +360,12 @@ def _examples(
     """
     drawn = np.flatnonzero(np.isin(rows, list(images)))
     places = pick_examples(predictor.set_sizes(compared), drawn if drawn.size else np.arange(len(compared)), _EXAMPLES)
-    shown, made, known = compared.take(places), predictor.document_, predictor._inference
+    shown, document, known = compared.take(places), predictor.document_, predictor._inference
     answers, corrected, u = predictor.predict_arrays(shown), known.correct(shown), known.drawn_before(shown, None)
     swept = np.stack([model.predict_sets(corrected, alphas, u=u) for model in models.values()])
-    own, place = alphas.index(float(exact_level(made.recipe.alpha))), {t: i for i, t in enumerate(models)}
-    swept[place[made.temperature_sets], own] = answers.sets
-    named = {"T = 1": 1.0, "T*": made.temperature, "T-hat": made.temperature_sets}
+    own, place = alphas.index(float(exact_level(document.recipe.alpha))), {t: i for i, t in enumerate(models)}
+    swept[place[document.temperature_sets], own] = answers.sets
+    named = {"T = 1": 1.0, "T*": document.temperature, "T-hat": document.temperature_sets}
     return Examples(
         rows=rows[places],
         labels=shown.require_labels("a report"),

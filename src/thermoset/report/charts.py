@@ -92,8 +92,8 @@ def line_names(report: Report) -> list[str]:
 def frontier_names(report: Report) -> list[str]:
     """Kinds of sets on the frontier that colours tell apart: those of the page's curves, then the others."""
     curves = series_names(report)
-    found = {_series(one.outlook, curves) for one in settings_of(report.document.choice)}
-    return [*(name for name in curves if name in found), *sorted(found - set(curves))]
+    shown = {_series(one.outlook, curves) for one in settings_of(report.document.choice)}
+    return [*(name for name in curves if name in shown), *sorted(shown - set(curves))]
 
 
 # ---- the trade-off ---------------------------------------------------------------------------------------------------
@@ -279,11 +279,11 @@ def frontier(report: Report, metric: Front, looks: Palette) -> Spec:
     tips += [tip(name, title) for name, title in titles.items()]
     weight, area = when("datum.n !== ''", 2, 0.8), when("datum.n !== ''", 110, 28)
     joined = [{"s": at.size, "v": getattr(at, metric)} for at in front([one.outlook for one in shown], metric)]
-    look = {"color": looks.colour, "strokeWidth": weight}
+    stroke = {"color": looks.colour, "strokeWidth": weight}
     layers = [
         layer("line", joined, style="mark", strokeWidth=1, x=x("s"), y=y("v"), order=channel("s:Q")),
-        layer("rule", rows, x=x("s"), y=y("lo"), y2=channel("hi"), **look),
-        layer("rule", rows, clip=True, x=x("left"), x2=channel("right"), y=y("v"), **look),
+        layer("rule", rows, x=x("s"), y=y("lo"), y2=channel("hi"), **stroke),
+        layer("rule", rows, clip=True, x=x("left"), x2=channel("right"), y=y("v"), **stroke),
     ]
     edge = across.value(1 - _FOR_NAMES)
     if target is not None:  # as far as its name

@@ -110,13 +110,13 @@ class Timeline:
 
     def spans(self) -> list[Span]:
         """Batches as points of charts; neighbours are put together where there are too many to be distinguished."""
-        step, found = self.together, []
+        step, spans = self.together, []
         for first in range(0, len(self.batches), step):
             last = min(first + step, len(self.batches)) - 1
             name = self.name(first) if first == last else f"{self.name(first)} to {self.name(last)}"
             x = (self.places[first] + self.places[last]) / 2
-            found.append(span_of(self.batches[first : last + 1], name, x))
-        return found
+            spans.append(span_of(self.batches[first : last + 1], name, x))
+        return spans
 
     def steps(self) -> list[int]:
         """Places of batches that a line is drawn through: all of them, or some of very many, and the last."""
@@ -236,11 +236,11 @@ def _batch_marks(status: MonitorStatus, timeline: Timeline, x: Spec) -> tuple[li
     tests = [test for test in status.tests if test.name in LABELLED]
     alarms = [test.crossed_batch for test in tests if test.crossed_batch is not None]
     alarms += [place for test in tests for place in test.change_batches[:1]]
-    found = [] if status.since is None else [(status.since, "most likely change")]
-    found += [(min(alarms), "first alarm")] if alarms else []
+    events = [] if status.since is None else [(status.since, "most likely change")]
+    events += [(min(alarms), "first alarm")] if alarms else []
     rules, names = [], []
     first, last = timeline.places[0], timeline.places[-1]
-    for line, (place, name) in enumerate(sorted(found, reverse=True), start=1):
+    for line, (place, name) in enumerate(sorted(events, reverse=True), start=1):
         at = timeline.places[place]
         # A name stands on the right of its line where there is room on a telephone, too.
         left = at - first > (0.7 if line == 1 else 0.5) * (last - first)
@@ -284,8 +284,8 @@ def log_evidence(batch: BatchRecord, test: str) -> float | None:
 
 def is_cut(tests: Sequence[TestStatus], batches: Sequence[BatchRecord]) -> bool:
     """Whether some evidence is beyond the ends of the axis."""
-    found = (log_evidence(batch, test.name) for test in tests for batch in batches)
-    return any(not _LEAST <= log_e / _TEN <= _MOST for log_e in found if log_e is not None)
+    evidence = (log_evidence(batch, test.name) for test in tests for batch in batches)
+    return any(not _LEAST <= log_e / _TEN <= _MOST for log_e in evidence if log_e is not None)
 
 
 def evidence_over_time(tests: Sequence[TestStatus], timeline: Timeline, looks: Palette) -> Spec:
@@ -324,8 +324,8 @@ def drift_by_batch(tests: Sequence[TestStatus], timeline: Timeline, looks: Palet
     spans, x = timeline.spans(), _across(timeline)
     curves: dict[str, Rows] = {}
     for test in tests:
-        found = [(span, log_evidence(span.batches[-1], test.name)) for span in spans]
-        known = [(span, _tens(log_e)) for span, log_e in found if log_e is not None]
+        evidence = [(span, log_evidence(span.batches[-1], test.name)) for span in spans]
+        known = [(span, _tens(log_e)) for span, log_e in evidence if log_e is not None]
         ends = [0.0, *(value for _, value in known)]
         curves[test.title] = [
             {"x": span.x, "n": span.name, "v": after - before}
@@ -368,9 +368,11 @@ def _tips(what: str) -> list[Spec]:
 
 
 def _curve(test: TestStatus, timeline: Timeline) -> Rows:
-    found = ((i, log_evidence(timeline.batches[i], test.name)) for i in timeline.steps())
+    evidence = ((i, log_evidence(timeline.batches[i], test.name)) for i in timeline.steps())
     return [
-        {"x": timeline.places[i], "n": timeline.name(i), "v": _tens(log_e)} for i, log_e in found if log_e is not None
+        {"x": timeline.places[i], "n": timeline.name(i), "v": _tens(log_e)}
+        for i, log_e in evidence
+        if log_e is not None
     ]
 
 
@@ -434,8 +436,8 @@ def sizes_over_time(status: MonitorStatus, timeline: Timeline) -> dict[str, Spec
     ]
     sizes, shares = [row["s"] for row in rows], [row["e"] for row in rows]
     shown = sizes if known is None else [*sizes, known]
-    room = max(0.1, 0.1 * (max(shown) - min(shown)))
-    size_scale = {"domain": [max(0.0, min(shown) - room), max(shown) + room], "nice": False, "zero": False}
+    margin = max(0.1, 0.1 * (max(shown) - min(shown)))
+    size_scale = {"domain": [max(0.0, min(shown) - margin), max(shown) + margin], "nice": False, "zero": False}
     share_scale = {"domain": [0.0, max(0.05, 1.1 * max(shares))], "nice": False}
     tips = [_NAME, tip("s", "labels in a set"), tip("e", "empty sets", ".1%"), tip("r", "rows", ",")]
 

@@ -43,7 +43,7 @@ def render_page(report: Report) -> str:
         words(report),
         report=report,
         title=shorten(printable(report.name), f"{len(report.name):,} letters"),
-        made=report.document,
+        document=report.document,
         came=report.document.provenance,
         choice=report.document.choice,
         over=report.document.choice.words,
@@ -94,11 +94,13 @@ def _headline(report: Report) -> Any:
 
 def _drawing(report: Report) -> Any:
     """The two branches, with the temperatures and the score of this predictor."""
-    made, name = report.document, report.document.recipe.method.name
-    kind = made.grouping
+    document, name = report.document, report.document.recipe.method.name
+    kind = document.grouping
     to_whom = "rows" if kind is None or not kind.exact else f"each {kind.unit.split()[0]}"
     score, covered = f"{name.upper()} score" if name in SCORE_WORDS else "score", f"{1 - report.alpha:.4g} of {to_whom}"
-    return markup(guideline(f"T* = {made.temperature:.2f}", f"T\u0302 = {made.temperature_sets:.2f}", score, covered))
+    return markup(
+        guideline(f"T* = {document.temperature:.2f}", f"T\u0302 = {document.temperature_sets:.2f}", score, covered)
+    )
 
 
 class _Covered(NamedTuple):
@@ -123,8 +125,8 @@ def _groups(report: Report) -> _Covered | None:
     table, sizes = report.check.groups, report.sets.group_sizes
     if table is None or sizes is None:
         return None
-    found = _coverage_record(table, report.group_name, sizes)
-    return found._replace(order=[i for i in found.order if table.rows[i]])
+    covered = _coverage_record(table, report.group_name, sizes)
+    return covered._replace(order=[i for i in covered.order if table.rows[i]])
 
 
 def _parts(report: Report) -> Any:
@@ -139,12 +141,12 @@ def _parts(report: Report) -> Any:
 def _sweep_rows(report: Report) -> Any:
     """The predictor's own curve at its alpha: temperature, then each metric with two standard errors."""
     sweep = report.own
-    found = {}
+    curves = {}
     for metric in _TITLES:
         trials = sweep.of_trials(metric, sweep.methods[0], report.alpha)
-        found[metric] = list(zip(trials.mean(axis=-1).tolist(), (2 * standard_error(trials)).tolist(), strict=True))
+        curves[metric] = list(zip(trials.mean(axis=-1).tolist(), (2 * standard_error(trials)).tolist(), strict=True))
     for i, t in enumerate(sweep.temperatures.tolist()):
-        yield t, {metric: pairs[i] for metric, pairs in found.items()}
+        yield t, {metric: pairs[i] for metric, pairs in curves.items()}
 
 
 def _at_hat(report: Report) -> dict[str, float]:

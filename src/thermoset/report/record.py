@@ -182,10 +182,10 @@ class Report(Brief):
     @property
     def marks(self) -> dict[str, float]:
         """Temperatures to point out, by name."""
-        made = self.document
-        marks = {"T = 1": 1.0, "T*": made.temperature, "T-hat": made.temperature_sets}
-        if made.choice.peak is not None:
-            marks["T_c"] = made.choice.peak
+        document = self.document
+        marks = {"T = 1": 1.0, "T*": document.temperature, "T-hat": document.temperature_sets}
+        if document.choice.peak is not None:
+            marks["T_c"] = document.choice.peak
         return marks | {"theory": self.critical}
 
     @property

@@ -108,14 +108,14 @@ def group_chart(report: Report, table: CoverageTable) -> Spec:
 
 def part_charts(report: Report) -> dict[str, Spec]:
     """A chart for each kind of parts, all with the same scale."""
-    found, made = report.check.parts, {}
-    lowest = np.floor(10 * min(found.table.low.min(), found.table.promised)) / 10
+    parts, charts = report.check.parts, {}
+    lowest = np.floor(10 * min(parts.table.low.min(), parts.table.promised)) / 10
     for by, title in PART_TITLES.items():
-        places = np.array(found.places(by), dtype=np.int64)
+        places = np.array(parts.places(by), dtype=np.int64)
         if len(places):
-            names = [found.names[i] for i in places]
-            made[f"parts-{by}"] = coverage_of_parts(names, found.table.at(places), title=title, lowest=float(lowest))
-    return made
+            names = [parts.names[i] for i in places]
+            charts[f"parts-{by}"] = coverage_of_parts(names, parts.table.at(places), title=title, lowest=float(lowest))
+    return charts
 
 
 # ---- sets ------------------------------------------------------------------------------------------------------------

@@ -4,8 +4,8 @@
   const charts = JSON.parse(document.getElementById("chart-data").textContent);
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
-  const told = JSON.parse(document.getElementById("legend-data").textContent); // colours come from the library
-  const colours = (isDark) => isDark ? told.dark : told.light;
+  const legend = JSON.parse(document.getElementById("legend-data").textContent); // colours come from the library
+  const colours = (isDark) => isDark ? legend.dark : legend.light;
   function config(isDark) {
     const ink = isDark ? "#c9d1d9" : "#37414b", line = isDark ? "#313a44" : "#e3e6e9";
     const [blue, orange] = colours(isDark);
@@ -30,8 +30,8 @@
     const views = {};
     for (const [name, spec] of Object.entries(charts)) {
       const place = document.getElementById("chart-" + name);
-      const made = await vegaEmbed(place, spec, { mode: "vega-lite", actions: false, renderer: "svg", config: config(isDark), ast: false });
-      views[name] = made.view;
+      const result = await vegaEmbed(place, spec, { mode: "vega-lite", actions: false, renderer: "svg", config: config(isDark), ast: false });
+      views[name] = result.view;
     }
     legends(isDark);
     document.dispatchEvent(new CustomEvent("drawn", { detail: views })); // for the scripts of one page alone
@@ -41,7 +41,7 @@
   function legends(isDark) {
     for (const list of document.querySelectorAll(".legend")) {
       const points = !list.dataset.kind.startsWith("lines");
-      list.replaceChildren(...told.kinds[list.dataset.kind].map((look) => {
+      list.replaceChildren(...legend.kinds[list.dataset.kind].map((look) => {
         const item = document.createElement("li"), colour = isDark ? look.dark : look.light;
         const line = { d: "M0 8h30", stroke: colour, "stroke-width": 2.5, "stroke-dasharray": look.dash.join(" ") };
         const mark = { d: look.path, fill: look.hollow ? "var(--card)" : colour, stroke: colour, "stroke-width": 0.3, "stroke-dasharray": look.outline.map(n => n / 4).join(" "), transform: "translate(15 8) scale(5)" };
@@ -52,10 +52,10 @@
       }));
     }
   }
-  function drawn(kind, look) {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", kind);
-    for (const [key, value] of Object.entries(look)) made.setAttribute(key, value);
-    return made;
+  function drawn(kind, attributes) {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", kind);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    return element;
   }
 
   // --- sorting -----------------------------------------------------------------------------------------------------

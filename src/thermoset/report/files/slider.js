@@ -23,13 +23,13 @@
     hovered = t;
     for (const view of panels()) view.signal("hover", t).runAsync();
     const tip = document.getElementById("hover-readout");
-    tip.textContent = t ? told(data.temperatures.indexOf(t)) : tip.dataset.idle;
+    tip.textContent = t ? readout(data.temperatures.indexOf(t)) : tip.dataset.idle;
   }
   function nearest(t) {
     return data.temperatures.reduce((best, value, i) => Math.abs(value - t) < Math.abs(data.temperatures[best] - t) ? i : best, 0);
   }
   function value(metric, t) { return data.metrics[metric][state.a][t]; }
-  function told(t) {
+  function readout(t) {
     const others = ["top_coverage_gap", "avg_coverage_gap", "threshold"].map(m => `${data.titles[m]} ${text(m, t)}`);
     return `T = ${data.temperatures[t].toFixed(2)}: ${text("avg_size", t)} labels, ${others.join(", ")}`;
   }
@@ -66,18 +66,18 @@
     list.replaceChildren(...labels.map((y) => chip(y, y === data.truth[i])), rest(size, labels.length));
   }
   function chip(y, isTruth) {
-    const made = document.createElement("span");
-    made.className = isTruth ? "chip truth" : "chip";
-    made.dataset.label = y;
-    made.dir = "auto";
-    made.textContent = data.names[y];
-    return made;
+    const element = document.createElement("span");
+    element.className = isTruth ? "chip truth" : "chip";
+    element.dataset.label = y;
+    element.dir = "auto";
+    element.textContent = data.names[y];
+    return element;
   }
   function rest(size, shown) {
-    const made = document.createElement("span");
-    made.className = "more";
-    made.textContent = size === 0 ? "empty" : size > shown ? `and ${size - shown} more` : "";
-    return made;
+    const element = document.createElement("span");
+    element.className = "more";
+    element.textContent = size === 0 ? "empty" : size > shown ? `and ${size - shown} more` : "";
+    return element;
   }
   for (const slider of sliders) slider.addEventListener("input", () => { state.t = Number(slider.value); show(); });
   level.addEventListener("change", () => { state.a = Number(level.value); show(); });
