@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import betabinom
 
 import thermoset as ts
+from benchmarks.choices import Draw
 from law import generated, law, z_over_splits
 from thermoset.errors import BudgetWarning
 from thermoset.tuning import Search, menu, read_preference, select
@@ -168,6 +169,18 @@ def test_a_claim_about_hard_classes_holds(real, name, n_rows):
         tenth = max(1, round(len(classes) / 10))
         kept += np.sort(hits / classes)[:tenth].mean() >= target
     assert kept >= 0.95 * draws - 3 * np.sqrt(draws * 0.05 * 0.95)
+
+
+@pytest.mark.filterwarnings("ignore::thermoset.errors.BudgetWarning")
+@pytest.mark.filterwarnings("ignore:no calibration row belongs to class")
+@pytest.mark.parametrize(
+    ("name", "n_rows", "draws"),
+    [("language", 1000, 20), ("extreme", 1000, 20), ("ten", 4000, 20), ("thousand", 10_000, 8)],
+)
+def test_claims_hold_where_a_few_classes_are_very_hard(name, n_rows, draws):
+    judged = [Draw.of(name, n_rows, t).judged("protect", "lac") for t in range(draws)]
+    assert all(choice.met for choice, _ in judged)
+    assert sum(truth.worst >= choice.target for choice, truth in judged) >= 0.95 * draws - 3 * np.sqrt(draws * 0.0475)
 
 
 def test_the_law_is_what_it_says():

@@ -204,17 +204,15 @@ class CrossCheck:
         self._halves = [rng.permutation(len(place)) % 2 for _ in range(_HALVINGS)]
 
     def estimate(self, near: Floats, far: Floats) -> tuple[float, float]:
-        """Its miss rate and the upper 95% limit of that, from the probability that each row is outside its set.
+        """Its miss rate and the upper 95% limit of that: means over both ways of all halvings.
 
-        far : the same at the laxer level.
-
-        Means over both ways of all halvings.
+        near, far : the probability that each row is outside its set, at the level and at the laxer one.
         """
         n, tenth, rates = self._n, tenth_of(self._n), []
+        naming = far if n >= _MANY_NAMED else near
         for half in self._halves:
             cell = half * n + self._place
             counts = np.bincount(cell, minlength=2 * n).reshape(2, n)
-            naming = far if n >= _MANY_NAMED else near
             missed, seen = (np.bincount(cell, outside, minlength=2 * n).reshape(2, n) for outside in (near, naming))
             for named, counted in ((0, 1), (1, 0)):
                 known = counts[counted] > 0
