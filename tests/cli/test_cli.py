@@ -11,6 +11,7 @@ import thermoset as ts
 from commands import COMMAND
 from parts import require
 from thermoset.cli import main
+from thermoset.cli.tune import _reliability
 from thermoset.datasets import load_glyphs
 
 pytestmark = pytest.mark.slow
@@ -72,6 +73,14 @@ def test_without_a_command_it_shows_the_help(command):
 @pytest.mark.parametrize("redirected", ["2>&-", "2>/dev/full", "<&- >&- 2>&-"])
 def test_bad_input_is_code_2_though_nobody_hears_of_it(redirected):
     assert subprocess.run(f"{COMMAND} tune none.npz {redirected}", shell=True, check=False).returncode == 2  # noqa: S602
+
+
+def test_the_demo_draws_the_confidence_of_the_predictor():
+    require("matplotlib", "plot")
+    known, fresh = load_glyphs().logits.split(0.7)
+    predictor = ts.TwoTemperaturePredictor("lac").fit(known)
+    before, after = (float(ax.get_title(loc="left").split()[-1]) for ax in _reliability(predictor, fresh).axes)
+    assert after < before / 3  # T* alone, which is fitted after the class correction, would make it larger
 
 
 def test_demo_runs_the_main_job_on_the_bundled_data(command, tmp_path):

@@ -401,14 +401,15 @@ def demo(
 
 
 def _reliability(predictor: "TwoTemperaturePredictor", fresh: "Logits") -> "Figure":
-    """Reliability diagrams before and after T*, on rows that neither temperature saw."""
+    """Reliability diagrams of the softmax as it is and of the predictor, on rows that it has not seen."""
     from thermoset.calibration import probabilities
     from thermoset.metrics import reliability_table
     from thermoset.plots import figure, plot_reliability
 
     drawn, panels = figure(2)
-    for ax, name, temperature in zip(panels, ("T = 1", "T = T*"), (1.0, predictor.temperature_), strict=True):
-        table = reliability_table(probabilities(fresh, temperature), fresh.require_labels("the demo"))
+    probs = {"T = 1": probabilities(fresh), "calibrated": predictor.predict_proba(fresh)}
+    for ax, (name, of_rows) in zip(panels, probs.items(), strict=True):
+        table = reliability_table(of_rows, fresh.require_labels("the demo"), n_bins=10)
         plot_reliability(table, ax=ax, title=name)
     return drawn
 
